@@ -1,0 +1,337 @@
+"""Recipes: typed sections that hold every default, read from TOML, changed by dotted overrides.
+
+A recipe file holds values only. An unknown key or a wrong type is an error that names the key and the
+nearest right one. `resolve` gives the whole recipe, which is saved with the run and in every checkpoint.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tomllib
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from regard.errors import RegardError, nearest
+
+Section = TypeVar("Section")
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Where the sentence pairs come from: a built-in corpus, or files aligned line by line."""
+
+    source: str = "en"
+    target: str = "de"
+    corpus: str = ""  # a built-in corpus (en-de, de-en, copy, reverse) instead of files
+    train: tuple[str, ...] = ()  # [source file, target file], plain or .gz
+    valid: tuple[str, ...] = ()
+    test: tuple[str, ...] = ()
+    train_size: int = 100_000  # pairs drawn from a built-in corpus
+    valid_size: int = 500
+    test_size: int = 1_000
+    max_length: int = 256  # tokens; longer training pairs are counted, reported and left out
+
+    def __post_init__(self) -> None:
+        for name in ("train", "valid", "test"):
+            files = getattr(self, name)
+            if files and len(files) != 2:
+                raise RegardError(f"data.{name} needs two files, source and target, but has {len(files)}.")
+        if self.corpus and self.train:
+            raise RegardError("data.corpus and data.train exclude each other: remove one of them.")
+        at_least(self, "data", train_size=1, valid_size=1, test_size=1, max_length=2)
+
+
+@dataclass(frozen=True)
+class TokenizerConfig:
+    """SentencePiece subwords, trained on the training text."""
+
+    kind: Literal["bpe", "unigram"] = "bpe"
+    vocab_size: int = 8_000
+    shared: bool = True  # one vocabulary for both languages (the paper), or one each
+    character_coverage: float = 1.0
+    byte_fallback: bool = False  # spell unseen characters in bytes instead of <unk>
+    normalization: Literal["nmt_nfkc", "nfkc", "identity"] = "nmt_nfkc"
+
+    def __post_init__(self) -> None:
+        at_least(self, "tokenizer", vocab_size=8)
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """*Attention Is All You Need*, §3 and Table 3; the defaults are its base model."""
+
+    preset: Literal["", "base", "big"] = ""
+    n_layers: int = 6  # N, of the encoder and the decoder
+    n_decoder_layers: int = 0  # 0: as many as n_layers
+    d_model: int = 512
+    d_ff: int = 2048
+    n_heads: int = 8
+    d_k: int = 0  # 0: d_model / n_heads
+    d_v: int = 0  # 0: d_model / n_heads
+    dropout: float = 0.1  # on each sub-layer's output and on embedding + position sums (§5.4)
+    attn_dropout: float = 0.0  # on attention weights (not in the paper)
+    ff_dropout: float = 0.0  # after the feed-forward activation (not in the paper)
+    norm: Literal["post", "pre"] = "post"
+    norm_eps: float = 1e-6
+    positions: Literal["sinusoidal", "learned"] = "sinusoidal"
+    sinusoid: Literal["interleaved", "halves"] = "interleaved"
+    max_positions: int = 1024  # rows of a learned position table
+    activation: Literal["relu", "swish", "gelu"] = "relu"
+    attention_bias: bool = False
+    output_bias: bool = False
+    tie: Literal["all", "target", "none"] = "all"  # which of source, target, output share one matrix
+    start: Literal["bos", "eos", "pad"] = "bos"  # the symbol that stands before the first output
+
+    def __post_init__(self) -> None:
+        at_least(self, "model", n_layers=1, n_decoder_layers=0, d_model=2, d_ff=1, n_heads=1, d_k=0, d_v=0)
+        between(self, "model", 0.0, 1.0, "dropout", "attn_dropout", "ff_dropout")
+        if self.d_model % self.n_heads and not (self.d_k and self.d_v):
+            raise RegardError(
+                f"model.d_model = {self.d_model} is not a multiple of model.n_heads = {self.n_heads}: "
+                "change one of them, or set model.d_k and model.d_v."
+            )
+        if self.positions == "sinusoidal" and self.d_model % 2:
+            raise RegardError(f"model.d_model = {self.d_model} must be even for sinusoidal positions.")
+
+
+PRESETS: dict[str, dict[str, object]] = {
+    "base": {},  # the defaults of TransformerConfig are Table 3's first row
+    "big": {"d_model": 1024, "d_ff": 4096, "n_heads": 16, "dropout": 0.3},
+}
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """The one loop. Optimiser and schedule: paper §5.3; label smoothing: §5.4; averaging: §6.1."""
+
+    steps: int = 100_000
+    batch_tokens: int = 25_000  # per batch and side, padding included
+    accumulate: int = 1  # batches per update; the gradient is that of the one big batch
+    label_smoothing: float = 0.1
+    warmup_steps: int = 4_000
+    lr_scale: float = 1.0  # times d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5)
+    beta1: float = 0.9
+    beta2: float = 0.98
+    adam_eps: float = 1e-9
+    clip_norm: float = 0.0  # 0: no clipping (the paper)
+    layout: Literal["padded", "packed"] = "padded"
+    precision: Literal["float32", "bfloat16"] = "float32"
+    compile: bool = False
+    deterministic: bool = False  # bit-exact on a GPU too, at some cost
+    device: str = "auto"
+    threads: int = 0  # 0: torch's own choice
+    report_every: int = 100
+    valid_every: int = 1_000
+    valid_sentences: int = 200  # translated for BLEU at each validation; the loss uses the whole set
+    best_by: Literal["loss", "bleu"] = "loss"
+    patience: int = 0  # validations without improvement before stopping; 0: never
+    save_every: int = 1_000
+    keep: int = 5  # newest checkpoints kept; the best is always kept
+    average: int = 5  # newest checkpoints averaged at the end; 0: none
+    tensorboard: bool = True
+
+    def __post_init__(self) -> None:
+        at_least(
+            self, "train", steps=1, batch_tokens=1, accumulate=1, warmup_steps=1, threads=0, report_every=1,
+            valid_every=1, valid_sentences=0, patience=0, save_every=1, keep=1, average=0,
+        )  # fmt: skip
+        between(self, "train", 0.0, 1.0, "label_smoothing", "beta1", "beta2")
+        if self.average > self.keep:
+            raise RegardError(f"train.average = {self.average} needs train.keep of at least as many.")
+
+
+@dataclass(frozen=True)
+class DecodeConfig:
+    """Beam search as in §6.1."""
+
+    beam_size: int = 4
+    length_penalty: float = 0.6  # α
+    normalization: Literal["gnmt", "power"] = "gnmt"  # ((5+|Y|)/6)^α, or |Y|^α (Marian, CTranslate2, fairseq)
+    extra_length: int = 50  # at most input length + this many tokens
+    batch_sentences: int = 64
+    alignment_layer: int = -1  # decoder layer whose cross-attention gives word alignments
+
+    def __post_init__(self) -> None:
+        at_least(self, "decode", beam_size=1, extra_length=1, batch_sentences=1)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides a run."""
+
+    name: str = "run"
+    task: Literal["translation"] = "translation"
+    seed: int = 1
+    init: str = ""  # another run whose weights and tokenizer this one starts from
+    data: DataConfig = field(default_factory=DataConfig)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    model: TransformerConfig = field(default_factory=TransformerConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    decode: DecodeConfig = field(default_factory=DecodeConfig)
+
+    def __post_init__(self) -> None:
+        if self.model.tie == "all" and not self.tokenizer.shared:
+            raise RegardError('Separate vocabularies cannot share one matrix: set model.tie = "target" or "none".')
+
+
+def at_least(section: object, where: str, **minima: float) -> None:
+    for key, minimum in minima.items():
+        if getattr(section, key) < minimum:
+            raise RegardError(f"{where}.{key} = {getattr(section, key)} must be at least {minimum}.")
+
+
+def between(section: object, where: str, low: float, high: float, *keys: str) -> None:
+    for key in keys:
+        if not low <= getattr(section, key) < high:
+            raise RegardError(f"{where}.{key} = {getattr(section, key)} must lie in [{low:g}, {high:g}).")
+
+
+# --- reading ---------------------------------------------------------------------------------------------
+
+
+def resolve(
+    recipe: str | Path | Mapping[str, Any] | Recipe, overrides: Mapping[str, Any] | Iterable[str] = ()
+) -> Recipe:
+    """A recipe from a shipped name, a TOML file, a nested mapping or another recipe, with dotted overrides
+    (`{"train.steps": 500}` or `["train.steps=500"]`) applied last."""
+    if isinstance(recipe, Recipe):
+        values = to_dict(recipe)
+    elif isinstance(recipe, Mapping):
+        values = json.loads(json.dumps(recipe))  # a deep copy of plain values
+    else:
+        values = load_toml(find(str(recipe)))
+    if not isinstance(overrides, Mapping):
+        overrides = dict(parse_override(text) for text in overrides)
+    for key, value in overrides.items():
+        *sections, last = key.split(".")
+        place = values
+        for name in sections:
+            place = place.setdefault(name, {})
+            if not isinstance(place, dict):
+                raise RegardError(f"Recipe key {key}: {name} is a single value, not a section.")
+        place[last] = value
+    return read_section(Recipe, values, "")
+
+
+def shipped() -> dict[str, Path]:
+    """The recipes inside the package, by name."""
+    folder = Path(str(resources.files("regard") / "recipes"))
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def find(name: str) -> Path:
+    path = Path(name)
+    if path.suffix == ".toml" or path.exists():
+        if not path.is_file():
+            raise RegardError(f"No recipe file {name}.")
+        return path
+    if name not in shipped():
+        raise RegardError(
+            f"No recipe named {name}{nearest(name, shipped())}; shipped are {', '.join(shipped())}, "
+            "or give the path of a .toml file."
+        )
+    return shipped()[name]
+
+
+def load_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise RegardError(f"{path} is not valid TOML: {error}.") from None
+    except UnicodeDecodeError:
+        raise RegardError(f"{path} is not UTF-8 text.") from None
+
+
+def parse_override(text: str) -> tuple[str, Any]:
+    """`train.steps=500` as a key and a TOML value; what is no TOML value is taken as a string."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise RegardError(f"Override {text!r} has no '=': write section.key=value, e.g. train.steps=500.")
+    try:
+        return key.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key.strip(), value.strip()
+
+
+def read_section(kind: type[Section], values: Mapping[str, Any], where: str) -> Section:
+    """Build a section from plain values, checking every key and type; `where` is the dotted path so far."""
+    hints = typing.get_type_hints(kind)
+    for key in values:
+        if key not in hints:
+            raise RegardError(f"Unknown recipe key {where}{key}{nearest(key, hints)}.")
+    if kind is TransformerConfig:
+        preset = read_value(hints["preset"], values.get("preset", ""), "model.preset")
+        values = {**PRESETS.get(preset, {}), **values}
+    built = {}
+    for key, value in values.items():
+        if dataclasses.is_dataclass(hints[key]):
+            if not isinstance(value, Mapping):
+                raise RegardError(f"Recipe key {where}{key} is a section: write [{where}{key}] and its keys.")
+            built[key] = read_section(hints[key], value, f"{where}{key}.")
+        else:
+            built[key] = read_value(hints[key], value, f"{where}{key}")
+    return kind(**built)
+
+
+NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text in quotes"}
+
+
+def read_value(hint: Any, value: Any, key: str) -> Any:
+    """`value` checked against a field's type: int, float, bool, str, Literal[...] or tuple[str, ...]."""
+    if typing.get_origin(hint) is Literal:
+        choices = typing.get_args(hint)
+        if value not in choices:
+            named = ", ".join(repr(choice) for choice in choices if choice)
+            raise RegardError(f"Recipe key {key} = {value!r} must be one of {named}{nearest(str(value), choices)}.")
+        return value
+    if typing.get_origin(hint) is tuple:
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise RegardError(f"Recipe key {key} must be a list of texts, not {value!r}.")
+        return tuple(value)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if type(value) is not hint:
+        raise RegardError(f"Recipe key {key} must be {NAMES[hint]}, not {value!r}.")
+    return value
+
+
+# --- writing and comparing -------------------------------------------------------------------------------
+
+
+def to_dict(recipe: Recipe) -> dict[str, Any]:
+    """Plain values, as JSON and TOML know them."""
+    values: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(recipe)))
+    return values
+
+
+def to_toml(recipe: Recipe) -> str:
+    """The resolved recipe as TOML; JSON's scalars and lists of strings are TOML's too."""
+    top, sections = [], []
+    for key, value in to_dict(recipe).items():
+        if isinstance(value, dict):
+            lines = [f"{name} = {json.dumps(item, ensure_ascii=False)}" for name, item in value.items()]
+            sections.append("\n".join([f"[{key}]", *lines]))
+        else:
+            top.append(f"{key} = {json.dumps(value, ensure_ascii=False)}")
+    return "\n\n".join(["\n".join(top), *sections]) + "\n"
+
+
+def differences(ours: Recipe, theirs: Recipe) -> list[str]:
+    """One line for each key in which two recipes differ: `train.steps: 100 here, 200 there`."""
+    here, there = flatten(to_dict(ours)), flatten(to_dict(theirs))
+    return [f"{key}: {here[key]!r} here, {there[key]!r} there" for key in here if here[key] != there[key]]
+
+
+def flatten(values: Mapping[str, Any], where: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, dict):
+            flat |= flatten(value, f"{where}{key}.")
+        else:
+            flat[f"{where}{key}"] = value
+    return flat

@@ -1,0 +1,162 @@
+"""Subwords: SentencePiece models trained inside the tool, one for both languages or one each (paper §5.1).
+
+Four symbols come first in every vocabulary: padding, start, end, unknown.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import sentencepiece as spm
+
+from regard.config import TokenizerConfig
+from regard.errors import RegardError
+
+PAD, BOS, EOS, UNK = 0, 1, 2, 3
+SYMBOLS = {"pad": PAD, "bos": BOS, "eos": EOS}
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Many integer sequences in one array: sequence i is `values[offsets[i] : offsets[i + 1]]`."""
+
+    values: np.ndarray  # (total,) int32
+    offsets: np.ndarray  # (n + 1,) int64
+
+    @classmethod
+    def of(cls, sequences: Sequence[Sequence[int]]) -> Ragged:
+        offsets = np.zeros(len(sequences) + 1, dtype=np.int64)
+        np.cumsum([len(sequence) for sequence in sequences], out=offsets[1:])
+        flat = np.fromiter((i for sequence in sequences for i in sequence), np.int32, count=int(offsets[-1]))
+        return cls(flat, offsets)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, i: int) -> np.ndarray:
+        return self.values[self.offsets[i] : self.offsets[i + 1]]
+
+
+class Tokenizer:
+    """Text ↔ token numbers for one language."""
+
+    def __init__(self, model: bytes) -> None:
+        self.model = model
+        self.processor = spm.SentencePieceProcessor(model_proto=model)
+
+    @property
+    def vocab_size(self) -> int:
+        return int(self.processor.get_piece_size())
+
+    def encode(self, sentences: Sequence[str]) -> list[list[int]]:
+        """Each sentence as its tokens and the end symbol."""
+        ids: list[list[int]] = self.processor.encode(list(sentences), num_threads=os.cpu_count() or 1)
+        return [[*sentence, EOS] for sentence in ids]
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return str(self.processor.decode([token for token in tokens if token > EOS]))
+
+    def pieces(self, tokens: Sequence[int]) -> list[str]:
+        return [str(self.processor.id_to_piece(int(token))) for token in tokens]
+
+    def words(self, tokens: Sequence[int]) -> list[int]:
+        """The number of the whitespace word each token belongs to; the end symbol belongs to none (-1)."""
+        numbers, word = [], -1
+        for token, piece in zip(tokens, self.pieces(tokens), strict=True):
+            if token in (PAD, BOS, EOS):
+                numbers.append(-1)
+                continue
+            if piece.startswith("▁") or word < 0:
+                word += 1
+            numbers.append(word)
+        return numbers
+
+
+@dataclass(frozen=True)
+class TokenizerPair:
+    """The tokenizers of the two sides; the same object twice where the vocabulary is shared."""
+
+    source: Tokenizer
+    target: Tokenizer
+
+    @property
+    def shared(self) -> bool:
+        return self.source is self.target
+
+    @property
+    def hash(self) -> str:
+        """Identifies the vocabulary a checkpoint was trained with."""
+        return hashlib.sha256(self.source.model + b"\0" + self.target.model).hexdigest()
+
+    def save(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        models = {"shared": self.source} if self.shared else {"source": self.source, "target": self.target}
+        for name, tokenizer in models.items():
+            (folder / f"{name}.model").write_bytes(tokenizer.model)
+            vocabulary = tokenizer.pieces(range(tokenizer.vocab_size))
+            (folder / f"{name}.vocab.json").write_text(
+                json.dumps(vocabulary, ensure_ascii=False, indent=0) + "\n", encoding="utf-8"
+            )
+
+    @classmethod
+    def load(cls, folder: Path) -> TokenizerPair:
+        try:
+            if (folder / "shared.model").exists():
+                both = Tokenizer((folder / "shared.model").read_bytes())
+                return cls(both, both)
+            return cls(*(Tokenizer((folder / f"{side}.model").read_bytes()) for side in ("source", "target")))
+        except FileNotFoundError as error:
+            raise RegardError(f"The tokenizer is incomplete: no file {error.filename}.") from None
+        except RuntimeError:
+            raise RegardError(f"A SentencePiece model in {folder} is damaged.") from None
+
+
+def train(config: TokenizerConfig, source: Sequence[str], target: Sequence[str], seed: int) -> TokenizerPair:
+    """Subwords learned from the training text of both sides."""
+    if config.shared:
+        both = train_one(config, [*source, *target], seed)
+        return TokenizerPair(both, both)
+    return TokenizerPair(train_one(config, source, seed), train_one(config, target, seed))
+
+
+def train_one(config: TokenizerConfig, sentences: Sequence[str], seed: int) -> Tokenizer:
+    spm.set_random_generator_seed(seed)
+    model = io.BytesIO()
+    try:
+        spm.SentencePieceTrainer.train(
+            sentence_iterator=iter(sentences), model_writer=model, model_type=config.kind,
+            vocab_size=config.vocab_size, character_coverage=config.character_coverage,
+            byte_fallback=config.byte_fallback, normalization_rule_name=config.normalization,
+            pad_id=PAD, bos_id=BOS, eos_id=EOS, unk_id=UNK, pad_piece="<pad>",
+            input_sentence_size=5_000_000, shuffle_input_sentence=True, num_threads=os.cpu_count() or 1,
+            minloglevel=2,
+        )  # fmt: skip
+    except RuntimeError as error:
+        raise RegardError(explain(config, str(error))) from None
+    return Tokenizer(model.getvalue())
+
+
+def explain(config: TokenizerConfig, message: str) -> str:
+    """SentencePiece's complaint as a sentence with the fix."""
+    high = re.search(r"set it to a value <= (\d+)", message)
+    if high:
+        return (
+            f"tokenizer.vocab_size = {config.vocab_size} is more than this text can fill: "
+            f"set it to at most {high.group(1)}."
+        )
+    low = re.search(r"smaller than required_chars[^\d]*(?:\d+ vs (\d+))?", message)
+    if low or "required_chars" in message:
+        return f"tokenizer.vocab_size = {config.vocab_size} is too small for the characters of this text: raise it."
+    return f"SentencePiece could not learn a vocabulary from this text: {message.strip().splitlines()[-1]}."

@@ -1,0 +1,1 @@
+"""From a step function to sentences: the one search, and the translator that feeds it."""

@@ -1,0 +1,168 @@
+"""A trained translation model as people use it: text in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, overload
+
+import torch
+from torch import Tensor, nn
+
+from regard.config import DecodeConfig
+from regard.data.batching import in_order_of_length
+from regard.data.tokenizer import BOS, EOS, PAD, SYMBOLS, UNK, TokenizerPair
+from regard.decode.search import Hypothesis, SearchOptions, beam_search, greedy_search
+from regard.models.transformer import Transformer
+from regard.nn.attention import capture, recording
+from regard.nn.layout import Packed, Padded
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translation of one sentence."""
+
+    source: str
+    text: str
+    score: float
+    log_prob: float
+    source_tokens: list[int]
+    target_tokens: list[int]
+
+
+class Translator:
+    """Translates sentences with a model, its tokenizers and its decoding options.
+
+    `translate` gives text, `search` gives n-best lists with scores, `align` the word alignments, and
+    `attend` every attention weight.
+    """
+
+    def __init__(self, name: str, model: Transformer, tokenizers: TokenizerPair, config: DecodeConfig) -> None:
+        self.name, self.model, self.tokenizers, self.config = name, model.eval(), tokenizers, config
+
+    def named_modules(self) -> Iterator[tuple[str, nn.Module]]:
+        """The network's modules, so that `capture` takes a translator too."""
+        return self.model.named_modules()
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    @overload
+    def translate(self, text: str, **options: Any) -> str: ...
+    @overload
+    def translate(self, text: list[str], **options: Any) -> list[str]: ...
+    def translate(self, text: str | list[str], **options: Any) -> str | list[str]:
+        """The best translation of a sentence, or of each of several.
+
+        Options are the keys of a recipe's [decode] section, e.g. `beam_size=1` for greedy search.
+        """
+        sentences = [text] if isinstance(text, str) else text
+        texts = [best[0].text for best in self.search(sentences, **options)]
+        return texts[0] if isinstance(text, str) else texts
+
+    @torch.inference_mode()
+    def search(self, sentences: Sequence[str], n_best: int = 1, **options: Any) -> list[list[Translation]]:
+        """The n best translations of each sentence, best first; an empty sentence translates to itself."""
+        config = replace(self.config, **options)
+        encoded = self.tokenizers.source.encode(sentences)
+        found: list[list[Translation]] = [[Translation(text, "", 0.0, 0.0, [], [])] for text in sentences]
+        filled = [i for i, tokens in enumerate(encoded) if len(tokens) > 1]
+        with recording(self.model, None) as watched:
+            for group in in_order_of_length([len(encoded[i]) for i in filled], config.batch_sentences):
+                numbers = [filled[i] for i in group]
+                hypotheses = self.decode([encoded[i] for i in numbers], n_best, config)
+                for i, best in zip(numbers, hypotheses, strict=True):
+                    found[i] = [self.translation(sentences[i], encoded[i], h) for h in best]
+        if watched:  # what a capture around this call gets: the finished translations, fed once
+            best_of = [found[i][0] for i in filled]
+            self.feed([t.source_tokens for t in best_of], [t.target_tokens for t in best_of])
+        return found
+
+    def decode(self, sources: list[list[int]], n_best: int, config: DecodeConfig) -> list[list[Hypothesis]]:
+        """Search for the outputs of one batch of token sequences."""
+        options = SearchOptions(
+            start=self.start, end=EOS, beam_size=max(config.beam_size, n_best), n_best=n_best,
+            length_penalty=config.length_penalty, normalization=config.normalization,
+            banned=tuple({PAD, BOS, UNK} - {EOS}),
+        )  # fmt: skip
+        src, layout = rectangle(sources, self.device)
+        step = self.model.start(src, layout)
+        limits = [len(source) + config.extra_length for source in sources]
+        if options.beam_size == 1:
+            return [[best] for best in greedy_search(step, limits, options, self.device)]
+        return beam_search(step, limits, options, self.device)
+
+    @property
+    def alignment_path(self) -> str:
+        """The attention from which word alignments are read."""
+        return f"decoder.layers.{self.config.alignment_layer % len(self.model.decoder.layers)}.cross_attn"
+
+    @property
+    def start(self) -> int:
+        return SYMBOLS[self.model.config.start]
+
+    def translation(self, source: str, tokens: list[int], hypothesis: Hypothesis) -> Translation:
+        text = self.tokenizers.target.decode(hypothesis.tokens)
+        return Translation(source, text, hypothesis.score, hypothesis.log_prob, tokens, hypothesis.tokens)
+
+    def feed(self, sources: list[list[int]], targets: list[list[int]]) -> Tensor:
+        """Logits (B, T, V) of given outputs, in one pass (teacher forcing)."""
+        src, src_layout = rectangle(sources, self.device)
+        tgt, tgt_layout = rectangle([[self.start, *target[:-1]] for target in targets], self.device)
+        return self.model(src, src_layout, tgt, tgt_layout)
+
+    @torch.inference_mode()
+    def attend(self, translation: Translation) -> dict[str, Tensor]:
+        """Every attention of one translation: module path → (H, Q, K)."""
+        with capture(self.model) as maps:
+            self.feed([translation.source_tokens], [translation.target_tokens])
+        return {path: weights[0] for path, weights in maps.items()}
+
+    @torch.inference_mode()
+    def align(self, translations: Sequence[Translation]) -> list[list[tuple[int, int]]]:
+        """Word alignments, (source word, target word) from 0, in the order of the target."""
+        links: list[list[tuple[int, int]]] = [[] for _ in translations]
+        filled = [i for i, translation in enumerate(translations) if translation.target_tokens]
+        lengths = [len(translations[i].target_tokens) for i in filled]
+        for group in in_order_of_length(lengths, self.config.batch_sentences):
+            batch = [translations[filled[i]] for i in group]
+            with capture(self.model) as maps:
+                self.feed([t.source_tokens for t in batch], [t.target_tokens for t in batch])
+            for i, translation, weights in zip(group, batch, maps[self.alignment_path].mean(dim=1), strict=True):
+                links[filled[i]] = self.links(translation, weights)
+        return links
+
+    def links(self, translation: Translation, weights: Tensor) -> list[tuple[int, int]]:
+        """weights (T, S) → each target word with the source word it attends to most."""
+        matrix = self.word_weights(translation, weights)
+        return [(int(row.argmax()), t) for t, row in enumerate(matrix)] if matrix.numel() else []
+
+    def word_weights(self, translation: Translation, weights: Tensor) -> Tensor:
+        """Token weights (T, S) → word weights (target words, source words): the sum over the tokens of a
+        source word, the mean over those of a target word."""
+        rows = self.tokenizers.target.words(translation.target_tokens)
+        columns = self.tokenizers.source.words(translation.source_tokens)
+        words = torch.zeros(max(rows, default=-1) + 1, max(columns, default=-1) + 1, device=weights.device)
+        real_rows = torch.tensor([i for i, word in enumerate(rows) if word >= 0], device=weights.device)
+        real_columns = torch.tensor([i for i, word in enumerate(columns) if word >= 0], device=weights.device)
+        if not words.numel():
+            return words
+        real = weights[real_rows][:, real_columns]
+        row_of = torch.tensor([word for word in rows if word >= 0], device=weights.device)
+        column_of = torch.tensor([word for word in columns if word >= 0], device=weights.device)
+        summed = torch.zeros(len(real), words.shape[1], device=weights.device).index_add(1, column_of, real)
+        counts = torch.bincount(row_of, minlength=len(words))[:, None]
+        return words.index_add(0, row_of, summed) / counts
+
+
+def rectangle(sequences: list[list[int]], device: torch.device) -> tuple[Tensor, Padded]:
+    """Token sequences as one padded tensor (B, N) and its layout."""
+    lengths = [len(sequence) for sequence in sequences]
+    flat = torch.tensor([token for sequence in sequences for token in sequence])
+    return Packed.of(lengths).pad(flat).to(device), Padded.of(lengths).to(device)
+
+
+def pharaoh(links: Sequence[tuple[int, int]]) -> str:
+    """Alignment links as `0-0 1-2`, source word first."""
+    return " ".join(f"{s}-{t}" for s, t in sorted(links))

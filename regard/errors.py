@@ -1,0 +1,16 @@
+"""The one exception that users see: a problem they can fix, said in a sentence, without a traceback."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class RegardError(Exception):
+    """Bad input, a bad recipe or a damaged file; the message names the place and the fix."""
+
+
+def nearest(word: str, candidates: Iterable[str]) -> str:
+    """A hint such as ` (did you mean d_model?)`, or nothing where no candidate is close."""
+    close = difflib.get_close_matches(word, list(candidates), n=1, cutoff=0.5)
+    return f" (did you mean {close[0]}?)" if close else ""

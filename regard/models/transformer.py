@@ -1,0 +1,198 @@
+"""The Transformer: *Attention Is All You Need*, §3, Figure 1.
+
+    encoder layer:  self-attention, feed-forward                                   (§3.1)
+    decoder layer:  causal self-attention, attention to the encoder's output, feed-forward
+    around each sub-layer: residual connection, dropout, layer normalisation
+    embeddings and the output projection share one matrix                          (§3.4)
+
+Departures from the paper: none in the defaults; `TransformerConfig` names every variation.
+"""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.config import TransformerConfig
+from regard.nn.attention import KVCache, MultiHeadAttention
+from regard.nn.layers import RESIDUALS, Embedding, FeedForward, initialise
+from regard.nn.layout import Layout, Padded
+from regard.nn.positions import LearnedPositions, SinusoidalPositions
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.self_attn = multi_head(config)
+        self.self_attn_residual = residual(config)
+        self.feed_forward = feed_forward(config)
+        self.feed_forward_residual = residual(config)
+
+    def forward(self, x: Tensor, layout: Layout) -> Tensor:
+        """x: (B, S, D) → (B, S, D)."""
+        x = self.self_attn_residual(x, lambda y: self.self_attn(y, layout))
+        return self.feed_forward_residual(x, self.feed_forward)
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.self_attn = multi_head(config)
+        self.self_attn_residual = residual(config)
+        self.cross_attn = multi_head(config)
+        self.cross_attn_residual = residual(config)
+        self.feed_forward = feed_forward(config)
+        self.feed_forward_residual = residual(config)
+
+    def forward(
+        self, x: Tensor, layout: Layout, memory: Tensor, memory_layout: Layout, cache: LayerCache | None = None
+    ) -> Tensor:
+        """x: (B, T, D)   memory: (B, S, D)   → (B, T, D)."""
+        past, source = (cache.self_attn, cache.cross_attn) if cache else (None, None)
+        x = self.self_attn_residual(x, lambda y: self.self_attn(y, layout, causal=True, cache=past))
+        x = self.cross_attn_residual(x, lambda y: self.cross_attn(y, layout, memory, memory_layout, cache=source))
+        return self.feed_forward_residual(x, self.feed_forward)
+
+
+class Encoder(nn.Module):
+    """N encoder layers; pre-norm adds a last normalisation."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_layers))
+        self.norm = final_norm(config)
+
+    def forward(self, x: Tensor, layout: Layout) -> Tensor:
+        """x: (B, S, D) → (B, S, D)."""
+        for layer in self.layers:
+            x = layer(x, layout)
+        return self.norm(x)
+
+
+class Decoder(nn.Module):
+    """N decoder layers; pre-norm adds a last normalisation."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        n_layers = config.n_decoder_layers or config.n_layers
+        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(n_layers))
+        self.norm = final_norm(config)
+
+    def forward(
+        self, x: Tensor, layout: Layout, memory: Tensor, memory_layout: Layout, cache: DecoderCache | None = None
+    ) -> Tensor:
+        """x: (B, T, D)   memory: (B, S, D)   → (B, T, D)."""
+        for i, layer in enumerate(self.layers):
+            x = layer(x, layout, memory, memory_layout, cache.layers[i] if cache else None)
+        return self.norm(x)
+
+
+class Transformer(nn.Module):
+    """Encoder and decoder with their embeddings and the output projection."""
+
+    def __init__(self, config: TransformerConfig, source_vocab: int, target_vocab: int | None = None) -> None:
+        super().__init__()
+        self.config = config
+        target_vocab = source_vocab if target_vocab is None else target_vocab
+        target = nn.Embedding(target_vocab, config.d_model)
+        source = target if config.tie == "all" else nn.Embedding(source_vocab, config.d_model)
+        self.source_embedding = Embedding(source, position_table(config), config.dropout)
+        self.target_embedding = Embedding(target, position_table(config), config.dropout)
+        self.encoder = Encoder(config)
+        self.decoder = Decoder(config)
+        self.output = nn.Linear(config.d_model, target_vocab, bias=config.output_bias)
+        initialise(self)
+        if config.tie == "none":
+            nn.init.normal_(self.output.weight, std=config.d_model**-0.5)  # as an embedding, which it mirrors
+        else:
+            self.output.weight = target.weight
+
+    def forward(self, src: Tensor, src_layout: Layout, tgt: Tensor, tgt_layout: Layout) -> Tensor:
+        """src: (B, S)   tgt: (B, T), beginning with the start symbol   → logits (B, T, V)."""
+        memory = self.encode(src, src_layout)
+        return self.output(self.decode(tgt, tgt_layout, memory, src_layout))
+
+    def encode(self, src: Tensor, layout: Layout) -> Tensor:
+        """src: (B, S) → memory (B, S, D)."""
+        return self.encoder(self.source_embedding(src, layout), layout)
+
+    def decode(
+        self, tgt: Tensor, layout: Layout, memory: Tensor, memory_layout: Layout, cache: DecoderCache | None = None
+    ) -> Tensor:
+        """tgt: (B, T)   memory: (B, S, D)   → (B, T, D), before the output projection."""
+        x = self.target_embedding(tgt, layout)
+        return self.decoder(x, layout, memory, memory_layout, cache)
+
+    def start(self, src: Tensor, layout: Padded) -> TransformerStep:
+        """Encode sources and stand ready to produce their outputs step by step."""
+        return TransformerStep(self, self.encode(src, layout), layout)
+
+
+class LayerCache:
+    def __init__(self) -> None:
+        self.self_attn, self.cross_attn = KVCache(), KVCache()
+
+
+class DecoderCache:
+    """What a decoder has computed so far, for the rows of a search."""
+
+    def __init__(self, n_layers: int) -> None:
+        self.layers = [LayerCache() for _ in range(n_layers)]
+
+    def reorder(self, rows: Tensor) -> None:
+        for layer in self.layers:
+            layer.self_attn.reorder(rows)
+            layer.cross_attn.reorder(rows)
+
+
+class TransformerStep:
+    """The step function that `regard.decode` searches over: last tokens in, next log-probabilities out."""
+
+    def __init__(self, model: Transformer, memory: Tensor, layout: Padded) -> None:
+        self.model, self.memory, self.layout = model, memory, layout
+        self.cache = DecoderCache(len(model.decoder.layers))
+        self.position = 0
+
+    def __call__(self, tokens: Tensor) -> Tensor:
+        """tokens: (R,), one for each row → (R, V)."""
+        here = Padded.step(len(tokens), self.position, tokens.device)
+        x = self.model.decode(tokens[:, None], here, self.memory, self.layout, self.cache)
+        self.position += 1
+        return F.log_softmax(self.model.output(x[:, 0]).float(), dim=-1)
+
+    def reorder(self, rows: Tensor) -> None:
+        """Go on with the rows `rows`, in that order."""
+        self.layout = self.layout.select(rows)
+        self.cache.reorder(rows)
+        if self.position == 0:
+            self.memory = self.memory[rows]  # later steps find its keys and values in the cache
+
+
+def multi_head(config: TransformerConfig) -> MultiHeadAttention:
+    return MultiHeadAttention(
+        config.d_model, config.n_heads, config.d_k, config.d_v,
+        bias=config.attention_bias, attn_dropout=config.attn_dropout,
+    )  # fmt: skip
+
+
+def feed_forward(config: TransformerConfig) -> FeedForward:
+    return FeedForward(config.d_model, config.d_ff, config.activation, config.ff_dropout)
+
+
+def residual(config: TransformerConfig) -> nn.Module:
+    return RESIDUALS[config.norm](config.d_model, config.dropout, config.norm_eps)
+
+
+def final_norm(config: TransformerConfig) -> nn.Module:
+    return nn.LayerNorm(config.d_model, eps=config.norm_eps) if config.norm == "pre" else nn.Identity()
+
+
+def position_table(config: TransformerConfig) -> SinusoidalPositions | LearnedPositions:
+    if config.positions == "learned":
+        return LearnedPositions(config.d_model, config.max_positions)
+    return SinusoidalPositions(config.d_model, config.sinusoid)
+
+
+def count_parameters(model: nn.Module) -> int:
+    """Trained numbers, each shared matrix once."""
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)

@@ -1,0 +1,206 @@
+"""Attention: *Attention Is All You Need*, §3.2.
+
+    Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V                                    (§3.2.1, eq. 1)
+    MultiHead(Q, K, V) = Concat(head_1, …, head_h) W^O                             (§3.2.2)
+        head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)
+
+`attention` is the formula written out; `fused_attention` is the same function through torch's kernels.
+Departures from the paper: none. A query that may attend to nothing, which the paper does not meet, gets
+zeros.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.nn.layout import Layout
+from regard.nn.masks import causal_mask, key_mask
+
+
+def attention_weights(q: Tensor, k: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+    """softmax(q kᵀ / √d_k) over the keys each query may attend to.
+
+    q: (B, H, Q, d_k)   k: (B, H, K, d_k)   mask: broadcastable to (B, H, Q, K)   → (B, H, Q, K)
+    """
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (B, H, Q, K)
+    if causal:
+        past = causal_mask(q.shape[-2], k.shape[-2], q.device)
+        mask = past if mask is None else mask & past
+    if mask is None:
+        return scores.softmax(dim=-1)
+    # The lowest finite number, not -inf: exp() of it is an exact zero beside any real score, and a row of
+    # nothing else stays finite until the second fill makes it zero, in value and in gradient.
+    scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    return scores.softmax(dim=-1).masked_fill(~mask, 0.0)
+
+
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False, dropout: float = 0.0
+) -> Tensor:
+    """The formula. Shapes as in `attention_weights`; v: (B, H, K, d_v) → (B, H, Q, d_v)."""
+    return F.dropout(attention_weights(q, k, mask, causal), dropout) @ v
+
+
+def fused_attention(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False, dropout: float = 0.0
+) -> Tensor:
+    """The same function of the same arguments, through `scaled_dot_product_attention`."""
+    if causal and (mask is not None or q.shape[-2] != k.shape[-2]):
+        past = causal_mask(q.shape[-2], k.shape[-2], q.device)
+        mask, causal = past if mask is None else mask & past, False
+    if mask is not None:
+        # Kernels differ on rows without any key: let those attend to everything, then set them to zero.
+        some = mask.any(dim=-1, keepdim=True)
+        attended = F.scaled_dot_product_attention(q, k, v, mask | ~some, dropout)
+        return attended.masked_fill(~some, 0.0)
+    return F.scaled_dot_product_attention(q, k, v, None, dropout, is_causal=causal)
+
+
+class KVCache:
+    """The keys and values one attention has already computed, so that a step costs one position."""
+
+    def __init__(self) -> None:
+        self.k: Tensor | None = None  # (B, H, K, d_k)
+        self.v: Tensor | None = None  # (B, H, K, d_v)
+
+    def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        if self.k is not None and self.v is not None:
+            k, v = torch.cat([self.k, k], dim=2), torch.cat([self.v, v], dim=2)
+        self.k, self.v = k, v
+        return k, v
+
+    def reorder(self, rows: Tensor) -> None:
+        """Keep the batch rows `rows`, in that order; a row may be kept several times or not at all."""
+        if self.k is not None and self.v is not None:
+            self.k, self.v = self.k[rows], self.v[rows]
+
+
+class Attending(nn.Module):
+    """A module that hands its weights to `record` while somebody captures them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.record: Callable[[Tensor], None] | None = None
+
+
+class MultiHeadAttention(Attending):
+    """h attentions side by side, each on its own projections of width d_k and d_v."""
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        d_k: int = 0,
+        d_v: int = 0,
+        *,
+        bias: bool = False,
+        attn_dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.n_heads = n_heads
+        self.d_k = d_k or d_model // n_heads
+        self.d_v = d_v or d_model // n_heads
+        self.attn_dropout = attn_dropout
+        self.w_q = nn.Linear(d_model, n_heads * self.d_k, bias=bias)
+        self.w_k = nn.Linear(d_model, n_heads * self.d_k, bias=bias)
+        self.w_v = nn.Linear(d_model, n_heads * self.d_v, bias=bias)
+        self.w_o = nn.Linear(n_heads * self.d_v, d_model, bias=bias)
+
+    def forward(
+        self,
+        x: Tensor,
+        layout: Layout,
+        memory: Tensor | None = None,
+        memory_layout: Layout | None = None,
+        *,
+        causal: bool = False,
+        cache: KVCache | None = None,
+    ) -> Tensor:
+        """Self-attention of x, or attention of x to a memory.
+
+        x: (…, D) in `layout`   memory: (…, D) in `memory_layout`   → (…, D) in `layout`
+
+        With a cache, self-attention adds the keys and values of x to it, and attention to a memory
+        computes them once.
+        """
+        q = self.heads(self.w_q(x), layout)  # (B, H, Q, d_k)
+        if memory is None or memory_layout is None:
+            k, v = self.keys_and_values(x, layout)
+            if cache is not None:
+                k, v = cache.append(k, v)
+            # Real positions come first, so to a real causal query padding is the future. A cache holds
+            # real positions only.
+            mask = None if layout.full or causal else key_mask(layout.mask)
+        else:
+            if cache is None:
+                k, v = self.keys_and_values(memory, memory_layout)
+            elif cache.k is None or cache.v is None:
+                k, v = cache.append(*self.keys_and_values(memory, memory_layout))
+            else:
+                k, v = cache.k, cache.v
+            mask = None if memory_layout.full else key_mask(memory_layout.mask)
+        context = self.attend(q, k, v, mask, causal)  # (B, H, Q, d_v)
+        return self.w_o(layout.unpad(context.transpose(1, 2)).flatten(-2))
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+        dropout = self.attn_dropout if self.training else 0.0
+        if self.record is None:
+            return fused_attention(q, k, v, mask, causal, dropout)
+        weights = attention_weights(q, k, mask, causal)
+        self.record(weights.detach())
+        return F.dropout(weights, dropout) @ v
+
+    def keys_and_values(self, x: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+        return self.heads(self.w_k(x), layout), self.heads(self.w_v(x), layout)
+
+    def heads(self, x: Tensor, layout: Layout) -> Tensor:
+        """(…, H·d) → (B, H, N, d)."""
+        return layout.pad(x.unflatten(-1, (self.n_heads, -1))).transpose(1, 2)
+
+
+class HasModules(Protocol):
+    """A network, or something that wraps one and passes its modules on."""
+
+    def named_modules(self) -> Iterator[tuple[str, nn.Module]]: ...
+
+
+@contextmanager
+def capture(model: HasModules) -> Iterator[dict[str, Tensor]]:
+    """Every attention of `model`, by module path, for as long as the block lasts.
+
+        with capture(model) as maps:
+            model(...)
+        maps["decoder.layers.0.cross_attn"]   # (B, H, T, S), weights of the last call
+
+    Nothing global changes: the attentions of this one model take the written-out path until the block ends.
+    """
+    maps: dict[str, Tensor] = {}
+    with recording(model, maps.__setitem__):
+        yield maps
+
+
+@contextmanager
+def recording(model: HasModules, record: Callable[[str, Tensor], None] | None) -> Iterator[bool]:
+    """Let `record(path, weights)` see every attention; None lets nobody see them, so that a search inside
+    a `capture` runs fused. Gives whether anybody was looking before."""
+    attending = attentions(model)
+    before = {path: module.record for path, module in attending.items()}
+    for path, module in attending.items():
+        module.record = partial(record, path) if record else None
+    try:
+        yield any(before.values())
+    finally:
+        for path, module in attending.items():
+            module.record = before[path]
+
+
+def attentions(model: HasModules) -> dict[str, Attending]:
+    return {path: module for path, module in model.named_modules() if isinstance(module, Attending)}

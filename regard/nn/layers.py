@@ -1,0 +1,96 @@
+"""The other parts of a layer: *Attention Is All You Need*, §3.1, §3.3, §3.4 and §5.4.
+
+    FFN(x) = max(0, x W_1 + b_1) W_2 + b_2                                         (§3.3, eq. 2)
+    post-norm:  LayerNorm(x + Dropout(Sublayer(x)))                                (§3.1, §5.4)
+    pre-norm:   x + Dropout(Sublayer(LayerNorm(x)))
+    embedding:  E[token] · √d_model + position                                     (§3.4, §3.5)
+
+Departures from the paper: none in the defaults. The initialisation, which the paper leaves out, is that of
+the code published with it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.nn.attention import MultiHeadAttention
+from regard.nn.layout import Layout
+from regard.nn.positions import LearnedPositions, SinusoidalPositions
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "swish": F.silu, "gelu": F.gelu}
+
+
+class FeedForward(nn.Module):
+    """Two linear maps with a non-linearity between, the same at every position."""
+
+    def __init__(self, d_model: int, d_ff: int, activation: str = "relu", ff_dropout: float = 0.0) -> None:
+        super().__init__()
+        self.w_1 = nn.Linear(d_model, d_ff)
+        self.w_2 = nn.Linear(d_ff, d_model)
+        self.activation = ACTIVATIONS[activation]
+        self.dropout = nn.Dropout(ff_dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: (…, D) → (…, D)."""
+        return self.w_2(self.dropout(self.activation(self.w_1(x))))
+
+
+class PostNorm(nn.Module):
+    """The paper's residual connection: normalise the sum."""
+
+    def __init__(self, d_model: int, dropout: float, eps: float) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(d_model, eps=eps)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """x: (…, D) → (…, D)."""
+        return self.norm(x + self.dropout(sublayer(x)))
+
+
+class PreNorm(PostNorm):
+    """Normalise the sub-layer's input and leave the sum alone; the stack then ends with a norm of its own."""
+
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """x: (…, D) → (…, D)."""
+        return x + self.dropout(sublayer(self.norm(x)))
+
+
+RESIDUALS: dict[str, type[PostNorm]] = {"post": PostNorm, "pre": PreNorm}
+
+
+class Embedding(nn.Module):
+    """Token vectors times √d_model, plus positions, then dropout."""
+
+    def __init__(self, tokens: nn.Embedding, positions: SinusoidalPositions | LearnedPositions, dropout: float) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.positions = positions
+        self.dropout = nn.Dropout(dropout)
+        self.scale = math.sqrt(tokens.embedding_dim)
+
+    def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
+        """tokens: (…) in `layout` → (…, D)."""
+        return self.dropout(self.tokens(tokens) * self.scale + self.positions(layout.positions, layout.size))
+
+
+def initialise(model: nn.Module) -> None:
+    """The published code's initialisation: Glorot-uniform matrices, zero biases, N(0, d_model^-½) tables.
+
+    That code drew Q, K and V as one d × 3d matrix, which gives each the variance of Glorot with gain 1/√2.
+    """
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif isinstance(module, (nn.Embedding, LearnedPositions)):
+            nn.init.normal_(module.weight, std=module.weight.shape[-1] ** -0.5)
+    for module in model.modules():
+        if isinstance(module, MultiHeadAttention):
+            for projection in (module.w_q, module.w_k, module.w_v):
+                nn.init.xavier_uniform_(projection.weight, gain=1 / math.sqrt(2))

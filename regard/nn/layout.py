@@ -1,0 +1,124 @@
+"""Where sequences begin and end in a tensor of positions.
+
+A layout travels beside every tensor of sequences. `Padded` keeps a batch as (B, N, …) with a mask of real
+positions; `Packed` keeps the real positions alone, end to end, as (total, …). Embedding, attention, pooling
+and the loss ask the layout; everything else works on (…, d) and need not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from regard.nn.masks import length_mask
+
+
+class Layout(Protocol):
+    """What blocks may ask of a layout."""
+
+    @property
+    def mask(self) -> Tensor:
+        """(B, N) bool, True on real positions."""
+
+    @property
+    def positions(self) -> Tensor:
+        """The place of each position in its own sequence, broadcastable to the tensor's leading shape."""
+
+    @property
+    def size(self) -> int:
+        """N, which no position reaches."""
+
+    @property
+    def full(self) -> bool:
+        """Whether all sequences have N real positions, so that no mask is needed."""
+
+    def pad(self, x: Tensor) -> Tensor:
+        """This layout's tensor → (B, N, …)."""
+
+    def unpad(self, x: Tensor) -> Tensor:
+        """(B, N, …) → this layout's tensor."""
+
+    def real(self, x: Tensor) -> Tensor:
+        """This layout's tensor → (total, …), the real positions of all sequences end to end."""
+
+    def to(self, device: torch.device) -> Layout: ...
+
+
+@dataclass(frozen=True)
+class Padded:
+    """Sequences as rows of one rectangle; real positions come first in each row."""
+
+    mask: Tensor  # (B, N)
+    positions: Tensor  # (1, N)
+    size: int  # N; beyond it no position is used
+    full: bool = False
+
+    @classmethod
+    def of(cls, lengths: Sequence[int]) -> Padded:
+        size = max(lengths, default=0)
+        mask = length_mask(torch.tensor(lengths, dtype=torch.long), size)
+        return cls(mask, torch.arange(size)[None], size, full=all(length == size for length in lengths))
+
+    @classmethod
+    def step(cls, rows: int, position: int, device: torch.device) -> Padded:
+        """One new position in each of `rows` sequences, as a decoder with a cache takes them."""
+        mask = torch.ones(rows, 1, dtype=torch.bool, device=device)
+        return cls(mask, torch.full((1, 1), position, device=device), position + 1, full=True)
+
+    def pad(self, x: Tensor) -> Tensor:
+        return x
+
+    def unpad(self, x: Tensor) -> Tensor:
+        return x
+
+    def real(self, x: Tensor) -> Tensor:
+        return x.flatten(0, 1) if self.full else x[self.mask]
+
+    def select(self, rows: Tensor) -> Padded:
+        """The sequences `rows`, in that order."""
+        return Padded(self.mask[rows], self.positions, self.size, self.full)
+
+    def to(self, device: torch.device) -> Padded:
+        return Padded(self.mask.to(device), self.positions.to(device), self.size, self.full)
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Sequences end to end, without padding."""
+
+    offsets: Tensor  # (B + 1,) where each sequence begins; the last is the total
+    positions: Tensor  # (total,)
+    slots: Tensor  # (total,) where each position lies in the padded rectangle, row by row
+    size: int  # N, the longest sequence
+    full: bool = False
+
+    @classmethod
+    def of(cls, lengths: Sequence[int]) -> Packed:
+        size = max(lengths, default=0)
+        counts = torch.tensor(lengths, dtype=torch.long)
+        offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        rows = torch.repeat_interleave(torch.arange(len(lengths)), counts)
+        positions = torch.arange(int(offsets[-1])) - offsets[rows]
+        return cls(offsets, positions, rows * size + positions, size, all(n == size for n in lengths))
+
+    @property
+    def mask(self) -> Tensor:
+        return length_mask(self.offsets.diff(), self.size)
+
+    def pad(self, x: Tensor) -> Tensor:
+        B = len(self.offsets) - 1
+        rectangle = x.new_zeros(B * self.size, *x.shape[1:]).index_copy(0, self.slots, x)
+        return rectangle.view(B, self.size, *x.shape[1:])
+
+    def unpad(self, x: Tensor) -> Tensor:
+        return x.flatten(0, 1).index_select(0, self.slots)
+
+    def real(self, x: Tensor) -> Tensor:
+        return x
+
+    def to(self, device: torch.device) -> Packed:
+        return Packed(self.offsets.to(device), self.positions.to(device), self.slots.to(device), self.size, self.full)

@@ -1,0 +1,163 @@
+"""Translation: parallel text, the Transformer, label-smoothed cross-entropy, BLEU.
+
+Label smoothing (§5.4) follows the work the paper cites, Szegedy et al. 2016: the target distribution is
+(1 − ε) on the right token plus ε spread evenly over *all* V tokens, the right one included. The published
+code spreads ε over the other V − 1; the difference is of the order ε/V.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.config import Recipe
+from regard.data.batching import BatchOrder, cut
+from regard.data.corpus import Corpus
+from regard.data.tokenizer import SYMBOLS, Ragged, TokenizerPair
+from regard.decode.translator import Translator
+from regard.errors import RegardError
+from regard.evaluate.bleu import bleu
+from regard.models.transformer import Transformer
+from regard.nn.layout import Layout, Packed, Padded
+from regard.tasks.task import Validation
+
+N_SAMPLES = 5
+
+
+@dataclass(frozen=True)
+class TranslationBatch:
+    src: Tensor  # (B, S)
+    src_layout: Layout
+    tgt: Tensor  # (B, T), beginning with the start symbol
+    tgt_layout: Layout
+    expected: Tensor  # (n_tokens,), the tokens to predict, of all sentences end to end
+    n_tokens: int
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Tokenised sentence pairs; each side ends with the end symbol."""
+
+    source: Ragged
+    target: Ragged
+
+    @classmethod
+    def encode(cls, tokenizers: TokenizerPair, corpus: Corpus) -> Pairs:
+        return cls(
+            Ragged.of(tokenizers.source.encode(corpus.source)),
+            Ragged.of(tokenizers.target.encode(corpus.target)),
+        )
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Of the longer side of each pair."""
+        return np.maximum(self.source.lengths, self.target.lengths)
+
+    def batch(self, numbers: Sequence[int] | np.ndarray, layout: str, start: int) -> TranslationBatch:
+        """The pairs `numbers` as tensors in a `padded` or `packed` layout."""
+        src, src_layout = arrange([self.source[i] for i in numbers], layout)
+        expected = [self.target[i] for i in numbers]
+        tgt, tgt_layout = arrange([np.concatenate([[start], tokens[:-1]]) for tokens in expected], layout)
+        flat = torch.from_numpy(np.concatenate(expected).astype(np.int64))
+        return TranslationBatch(src, src_layout, tgt, tgt_layout, flat, len(flat))
+
+
+def arrange(sequences: Sequence[np.ndarray], layout: str) -> tuple[Tensor, Layout]:
+    lengths = [len(sequence) for sequence in sequences]
+    packed = Packed.of(lengths)
+    flat = torch.from_numpy(np.concatenate(sequences).astype(np.int64))
+    return (flat, packed) if layout == "packed" else (packed.pad(flat), Padded.of(lengths))
+
+
+class TranslationTask:
+    """One recipe's corpora, model and loss."""
+
+    def __init__(self, recipe: Recipe, tokenizers: TokenizerPair, train: Corpus, valid: Corpus) -> None:
+        self.recipe, self.tokenizers, self.valid_corpus = recipe, tokenizers, valid
+        torch.manual_seed(recipe.seed)
+        self.model = build(recipe, tokenizers)
+        self.start = SYMBOLS[recipe.model.start]
+        every = Pairs.encode(tokenizers, train)
+        self.pairs, self.too_long = within(every, recipe.data.max_length)
+        self.valid = Pairs.encode(tokenizers, valid)
+        self.order = BatchOrder(self.pairs.lengths, recipe.train.batch_tokens, recipe.seed)
+
+    def batch(self, numbers: np.ndarray, device: torch.device) -> TranslationBatch:
+        return move(self.pairs.batch(numbers, self.recipe.train.layout, self.start), device)
+
+    def loss(self, batch: TranslationBatch) -> Tensor:
+        return smoothed_loss(self.model, batch, self.recipe.train.label_smoothing)
+
+    def validate(self, device: torch.device) -> Validation:
+        self.model.eval()
+        nll, n_tokens = score_pairs(self.model, self.valid, self.recipe, device)
+        metrics = {"loss": nll / n_tokens, "perplexity": math.exp(min(nll / n_tokens, 50.0))}
+        translator = Translator(self.recipe.name, self.model, self.tokenizers, self.recipe.decode)
+        n = min(self.recipe.train.valid_sentences, len(self.valid_corpus))
+        corpus, samples = self.valid_corpus, list[str]()
+        if n:
+            texts = translator.translate(corpus.source[:n], beam_size=1)
+            metrics["bleu"] = bleu(texts, corpus.target[:n], samples=0).value
+            for source, target, text in list(zip(corpus.source, corpus.target, texts, strict=False))[:N_SAMPLES]:
+                samples.append(f"source     {source}\nreference  {target}\noutput     {text}\n")
+        self.model.train()
+        return Validation(metrics, samples)
+
+
+def build(recipe: Recipe, tokenizers: TokenizerPair) -> Transformer:
+    return Transformer(recipe.model, tokenizers.source.vocab_size, tokenizers.target.vocab_size)
+
+
+def within(pairs: Pairs, max_length: int) -> tuple[Pairs, list[int]]:
+    """The pairs of at most `max_length` tokens a side, and the numbers of the others."""
+    fits = pairs.lengths <= max_length
+    if not fits.any():
+        raise RegardError(
+            f"Every training pair is longer than data.max_length = {max_length} tokens (the shortest has "
+            f"{pairs.lengths.min()}): raise it."
+        )
+    if fits.all():
+        return pairs, []
+    kept = np.flatnonzero(fits)
+    sides = (Ragged.of([side[int(i)].tolist() for i in kept]) for side in (pairs.source, pairs.target))
+    return Pairs(*sides), np.flatnonzero(~fits).tolist()
+
+
+def smoothed_loss(model: Transformer, batch: TranslationBatch, label_smoothing: float) -> Tensor:
+    """Cross-entropy with the smoothed targets, summed over real tokens; padding never meets the vocabulary."""
+    memory = model.encode(batch.src, batch.src_layout)
+    hidden = model.decode(batch.tgt, batch.tgt_layout, memory, batch.src_layout)
+    logits = model.output(batch.tgt_layout.real(hidden))  # (n_tokens, V)
+    return F.cross_entropy(logits.float(), batch.expected, label_smoothing=label_smoothing, reduction="sum")
+
+
+@torch.inference_mode()
+def score_pairs(model: Transformer, pairs: Pairs, recipe: Recipe, device: torch.device) -> tuple[float, int]:
+    """The negative log-likelihood of references in nats, without smoothing, and their token count."""
+    total, n_tokens = 0.0, 0
+    for numbers in by_length(pairs, recipe.train.batch_tokens):
+        batch = move(pairs.batch(numbers, recipe.train.layout, SYMBOLS[recipe.model.start]), device)
+        total += float(smoothed_loss(model, batch, 0.0))
+        n_tokens += batch.n_tokens
+    return total, n_tokens
+
+
+def by_length(pairs: Pairs, batch_tokens: int) -> Iterator[np.ndarray]:
+    order = np.argsort(pairs.lengths, kind="stable")
+    yield from cut(order, pairs.lengths[order], batch_tokens)
+
+
+def move(batch: TranslationBatch, device: torch.device) -> TranslationBatch:
+    if device.type == "cpu":
+        return batch
+    return TranslationBatch(
+        batch.src.to(device, non_blocking=True), batch.src_layout.to(device),
+        batch.tgt.to(device, non_blocking=True), batch.tgt_layout.to(device),
+        batch.expected.to(device, non_blocking=True), batch.n_tokens,
+    )  # fmt: skip

@@ -1,0 +1,223 @@
+"""Checkpoints: safetensors and JSON, written atomically, each file with its checksum. No pickle.
+
+A checkpoint is a folder that appears under its name only when all of it is on the disk. Loading copies
+numbers into the tensors of a live model: their memory, and so the kernels chosen for them, stay as they are
+in a run that was never interrupted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from regard.config import Recipe, to_dict
+from regard.data.batching import Place
+from regard.errors import RegardError
+from regard.train.run import Run
+
+FORMAT = 1
+FILES = ("model.safetensors", "training.safetensors")
+
+
+@dataclass
+class Progress:
+    """Where a run stands, besides its tensors."""
+
+    step: int = 0
+    place: Place = field(default_factory=Place)
+    best: float | None = None  # the best validation so far, by train.best_by
+    best_step: int = 0
+    stalled: int = 0  # validations since then
+    ended: bool = False  # early stopping has ended the run
+
+
+def save(
+    run: Run, progress: Progress, model: nn.Module, optimiser: torch.optim.Optimizer, recipe: Recipe, tokenizer: str
+) -> Path:
+    """Write the checkpoint of a step; on failure leave everything as it was."""
+    final = run.checkpoint(progress.step)
+    new = run.checkpoints / f".new-{progress.step}"
+    try:
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(parents=True)
+        save_file(weights(model), new / "model.safetensors")
+        save_file({**moments(model, optimiser), **random_states()}, new / "training.safetensors")
+        state = {
+            "format": FORMAT, "progress": asdict(progress), "recipe": to_dict(recipe), "tokenizer": tokenizer,
+            "machine": machine(), "checksums": {name: checksum(new / name) for name in FILES},
+        }  # fmt: skip
+        (new / "state.json").write_text(json.dumps({**state, "checksum": digest(state)}, indent=1))
+        for path in (*new.iterdir(), new):
+            flush(path)
+        if final.exists():  # a resumed run comes by again, with the same numbers
+            run.remove(progress.step)
+        new.rename(final)
+        flush(run.checkpoints)
+    except (OSError, SafetensorError) as error:
+        shutil.rmtree(new, ignore_errors=True)
+        raise RegardError(
+            f"The checkpoint of step {progress.step} could not be written to {run.checkpoints}: {error}. Earlier "
+            "checkpoints are intact; make room and give the same command again to go on."
+        ) from error
+    return final
+
+
+def load_state(folder: Path) -> dict[str, Any]:
+    """The checked `state.json` of a checkpoint."""
+    try:
+        state: dict[str, Any] = json.loads((folder / "state.json").read_text())
+        claimed = state.pop("checksum")
+    except (OSError, ValueError, KeyError) as error:
+        raise damaged(folder / "state.json") from error
+    if claimed != digest(state):
+        raise damaged(folder / "state.json")
+    if state["format"] != FORMAT:
+        raise RegardError(f"{folder} has checkpoint format {state['format']}, this version of regard reads {FORMAT}.")
+    return state
+
+
+def load_tensors(path: Path, expected: str) -> dict[str, Tensor]:
+    """The tensors of a file whose checksum is known."""
+    try:
+        if checksum(path) != expected:
+            raise damaged(path)
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise damaged(path) from error
+
+
+def damaged(path: Path) -> RegardError:
+    advice = (
+        f"Delete the folder {path.parent} to go on from the checkpoint before it."
+        if path.parent.name.startswith("step-")
+        else "Delete it; the same regard train command makes it again."
+    )
+    return RegardError(f"{path} is missing, truncated or altered: its checksum does not match. {advice}")
+
+
+def restore(folder: Path, model: nn.Module, optimiser: torch.optim.Optimizer, tokenizer: str) -> Progress:
+    """Bring model, optimiser and random numbers to the moment of the checkpoint."""
+    state = load_state(folder)
+    if state["tokenizer"] != tokenizer:
+        raise RegardError(f"{folder} was trained with another tokenizer than the run directory now holds.")
+    copy_weights(model, load_tensors(folder / FILES[0], state["checksums"][FILES[0]]))
+    training = load_tensors(folder / FILES[1], state["checksums"][FILES[1]])
+    for name, parameter in model.named_parameters():
+        slot = optimiser.state[parameter]
+        slot["step"] = training[f"step/{name}"].to(parameter.device).clone()
+        for moment in ("exp_avg", "exp_avg_sq"):
+            slot[moment] = torch.zeros_like(parameter, memory_format=torch.preserve_format)
+            slot[moment].copy_(training[f"{moment}/{name}"])
+    torch.set_rng_state(training["random/cpu"].clone())
+    if torch.cuda.is_available() and "random/cuda" in training:
+        torch.cuda.set_rng_state(training["random/cuda"].clone())
+    progress = state["progress"]
+    return Progress(**{**progress, "place": Place(**progress["place"])})
+
+
+def copy_weights(model: nn.Module, tensors: dict[str, Tensor]) -> None:
+    ours = weights(model)
+    if ours.keys() != tensors.keys():
+        odd = sorted(ours.keys() ^ tensors.keys())
+        raise RegardError(f"The weights are of another architecture: {odd[0]} is on one side only.")
+    with torch.no_grad():
+        for name, tensor in ours.items():
+            if tensor.shape != tensors[name].shape:
+                raise RegardError(
+                    f"The weights are of another architecture: {name} has shape {tuple(tensors[name].shape)}, "
+                    f"not {tuple(tensor.shape)}."
+                )
+            tensor.copy_(tensors[name])
+
+
+def weights(model: nn.Module) -> dict[str, Tensor]:
+    """The parameters by name, each shared one once."""
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+def moments(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+    return {
+        f"{key}/{name}": optimiser.state[parameter][key]
+        for name, parameter in model.named_parameters()
+        for key in ("step", "exp_avg", "exp_avg_sq")
+    }
+
+
+def random_states() -> dict[str, Tensor]:
+    states = {"random/cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        states["random/cuda"] = torch.cuda.get_rng_state()
+    return states
+
+
+def machine() -> dict[str, Any]:
+    """What bit-exactness depends on; a difference on resuming is announced."""
+    return {
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "accelerator": torch.cuda.get_device_name() if torch.cuda.is_available() else "none",
+    }
+
+
+def average(run: Run, steps: Iterable[int]) -> None:
+    """The mean of the weights of several checkpoints (§6.1), beside the run's recipe."""
+    total: dict[str, Tensor] = {}
+    steps = list(steps)
+    for step in steps:
+        folder = run.checkpoint(step)
+        tensors = load_tensors(folder / FILES[0], load_state(folder)["checksums"][FILES[0]])
+        for name, tensor in tensors.items():
+            total[name] = total[name] + tensor.double() if name in total else tensor.double()
+    mean = {name: (tensor / len(steps)).float() for name, tensor in total.items()}
+    new = run.averaged.with_name(".averaged.new")
+    save_file(mean, new, metadata={"steps": json.dumps(steps), "checksum": tensor_digest(mean)})
+    flush(new)
+    new.replace(run.averaged)
+
+
+def load_averaged(run: Run) -> dict[str, Tensor]:
+    try:
+        with safe_open(run.averaged, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in list(file.keys())}
+    except (OSError, SafetensorError) as error:
+        raise damaged(run.averaged) from error
+    if metadata.get("checksum") != tensor_digest(tensors):
+        raise damaged(run.averaged)
+    return tensors
+
+
+def tensor_digest(tensors: dict[str, Tensor]) -> str:
+    total = hashlib.sha256()
+    for name in sorted(tensors):
+        total.update(name.encode() + tensors[name].numpy().tobytes())
+    return total.hexdigest()
+
+
+def checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digest(state: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
+
+
+def flush(path: Path) -> None:
+    """Have a file or a folder's entries on the disk before going on."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

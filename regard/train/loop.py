@@ -1,0 +1,202 @@
+"""The one training loop: *Attention Is All You Need*, §5, for any task.
+
+    for each update:  g = Σ over its batches of ∇ loss(batch) / (tokens of all its batches)
+                      Adam step at the schedule's rate
+    now and then:     report, validate, save
+
+A task gives batches, a summed loss and metrics; steps, accumulation, precision, checkpoints, resuming and
+stopping are here. The division by the tokens of the whole update makes accumulation exact: one batch or
+many pieces of it, the gradient is the same.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from types import FrameType
+from typing import Any, Generic
+
+import torch
+from rich.console import Console
+from torch import Tensor, nn
+
+from regard.config import Recipe
+from regard.errors import RegardError
+from regard.tasks.task import B, Task
+from regard.train import checkpoint
+from regard.train.checkpoint import Progress
+from regard.train.optim import adam, learning_rate
+from regard.train.progress import Display
+from regard.train.run import Run
+
+
+class Interrupted(Exception):
+    """Ctrl-C or a polite kill; everything is saved."""
+
+
+class Loop(Generic[B]):
+    """One run of one task."""
+
+    def __init__(self, task: Task[B], recipe: Recipe, run: Run, tokenizer: str, console: Console) -> None:
+        self.task, self.recipe, self.config, self.run = task, recipe, recipe.train, run
+        self.tokenizer, self.console = tokenizer, console
+        self.device = pick_device(recipe.train.device)
+        self.model = task.model.to(self.device)
+        self.optimiser = adam(self.model, recipe.train)
+        self.progress = Progress()
+        self.saved = -1  # the step of the newest checkpoint
+        self.stop_asked = False
+
+    def train(self) -> None:
+        """Start, or go on where the newest checkpoint ends, until the last step or early stopping."""
+        self.run.sweep()
+        if self.run.steps():
+            self.resume(self.run.steps()[-1])
+        if self.config.compile:
+            compile_stacks(self.model)
+        self.model.train()
+        with Display(self.run, self.config.steps, self.console, self.config.tensorboard) as display, self.watching():
+            while self.progress.step < self.config.steps and not self.progress.ended:
+                self.one_step(display)
+                if self.stop_asked:
+                    self.save()
+                    raise Interrupted
+            self.save()
+
+    def one_step(self, display: Display) -> None:
+        """An update, and whatever is due after it."""
+        config, step = self.config, self.progress.step + 1
+        numbers, place = self.task.order.take(self.progress.place, config.accumulate)
+        batches = [self.task.batch(batch, self.device) for batch in numbers]
+        loss, rate = self.update(batches, step)
+        self.progress.step, self.progress.place = step, place
+        display.advance(step, sum(batch.n_tokens for batch in batches))
+        if step % config.report_every == 0:
+            value = float(loss)
+            if not math.isfinite(value):
+                raise RegardError(diverged(step, value, rate, self.run))
+            display.report("train", step, {"loss": value, "learning_rate": rate, "tokens_per_second": display.speed()})
+        if step % config.valid_every == 0 or step == config.steps:
+            self.validate(display)
+        if step % config.save_every == 0:
+            self.save()
+            display.pause()
+
+    def update(self, batches: list[B], step: int) -> tuple[Tensor, float]:
+        """One Adam step on the gradient of all `batches` together; its loss per token and learning rate."""
+        n_tokens = sum(batch.n_tokens for batch in batches)
+        total = torch.zeros((), device=self.device)
+        self.optimiser.zero_grad(set_to_none=True)
+        for batch in batches:
+            with self.precision():
+                loss = self.task.loss(batch) / n_tokens
+            loss.backward()
+            total += loss.detach()
+        if self.config.clip_norm:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm)
+        rate = learning_rate(step, self.recipe.model.d_model, self.config.warmup_steps, self.config.lr_scale)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        self.optimiser.step()
+        return total, rate
+
+    def precision(self) -> Any:
+        if self.config.precision == "bfloat16":
+            return torch.autocast(self.device.type, torch.bfloat16)
+        return nullcontext()
+
+    def validate(self, display: Display) -> None:
+        """Score held-out data; remember the best; stop where patience ends."""
+        progress, step = self.progress, self.progress.step
+        with self.precision():
+            outcome = self.task.validate(self.device)
+        display.report("valid", step, outcome.metrics)
+        if outcome.samples:
+            self.run.append_samples(step, outcome.samples)
+        value = outcome.metrics[self.config.best_by]
+        value = -value if self.config.best_by == "loss" else value
+        if progress.best is None or value > progress.best:
+            progress.best, progress.best_step, progress.stalled = value, step, 0
+            self.save()
+            self.run.point_best(step)
+        else:
+            progress.stalled += 1
+            if self.config.patience and progress.stalled >= self.config.patience:
+                progress.ended = True
+                display.say(
+                    f"Stopped early: {progress.stalled} validations without a better {self.config.best_by}; "
+                    f"the best was at step {progress.best_step}."
+                )
+        display.pause()
+
+    def save(self) -> None:
+        """Write a checkpoint of this step, once, and forget those that need not be kept."""
+        progress = self.progress
+        if self.saved == progress.step and not progress.ended:
+            return
+        checkpoint.save(self.run, progress, self.model, self.optimiser, self.recipe, self.tokenizer)
+        self.saved = progress.step
+        for step in self.run.steps()[: -self.config.keep]:
+            if step != progress.best_step:
+                self.run.remove(step)
+
+    def resume(self, step: int) -> None:
+        folder = self.run.checkpoint(step)
+        before = checkpoint.load_state(folder)["machine"]
+        for what, value in checkpoint.machine().items():
+            if before[what] != value:
+                self.console.print(
+                    f"Note: {what} was {before[what]} and is now {value}; the run goes on with the same batches and "
+                    "random numbers, but not to the last bit.", highlight=False,
+                )  # fmt: skip
+        self.progress = checkpoint.restore(folder, self.model, self.optimiser, self.tokenizer)
+        self.saved = step
+        self.run.rewind(step)
+        if self.progress.best_step in self.run.steps():
+            self.run.point_best(self.progress.best_step)
+        if step < self.config.steps and not self.progress.ended:
+            self.console.print(f"Going on from step {step} of {self.config.steps}.", highlight=False)
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Turn Ctrl-C and a polite kill into a wish to stop after the present update; a second one insists."""
+
+        def ask(number: int, frame: FrameType | None) -> None:
+            self.stop_asked = True
+            signal.signal(number, before[signal.Signals(number)])
+
+        try:
+            before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        except ValueError:  # not the main thread: signals are somebody else's
+            yield
+            return
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def pick_device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.zeros((), device=name).device
+    except (RuntimeError, AssertionError) as error:
+        raise RegardError(f"train.device = {name!r} cannot be used: {str(error).splitlines()[0]}.") from None
+
+
+def compile_stacks(model: nn.Module) -> None:
+    """Compile encoder and decoder in place; lengths are dynamic, so that no batch compiles again."""
+    for stack in (model.encoder, model.decoder):
+        assert isinstance(stack, nn.Module)
+        stack.compile(dynamic=True)
+
+
+def diverged(step: int, loss: float, rate: float, run: Run) -> str:
+    return (
+        f"The loss is {loss} at step {step}: training has diverged at a learning rate of {rate:.2g}. Lower "
+        f"train.lr_scale, raise train.warmup_steps or set train.clip_norm; {run.path} keeps the last good checkpoint."
+    )

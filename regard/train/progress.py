@@ -1,0 +1,83 @@
+"""What a person sees while a run goes on: a bar on a terminal, plain lines in a file; always on stderr."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from regard.train.run import Run
+
+
+class Display:
+    """Progress of one run, and its log: `log.jsonl` and TensorBoard."""
+
+    def __init__(self, run: Run, total: int, console: Console, tensorboard: bool) -> None:
+        self.run, self.total, self.console = run, total, console
+        self.bar = Progress(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[speed]}"),
+            TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(elapsed_when_finished=True),
+            console=console, disable=not console.is_terminal,
+        )  # fmt: skip
+        self.task = self.bar.add_task("training", total=total, speed="")
+        self.writer = open_tensorboard(run, console) if tensorboard else None
+        self.tokens, self.since = 0, time.perf_counter()
+
+    def __enter__(self) -> Self:
+        self.bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.bar.stop()
+        if self.writer:
+            self.writer.close()
+
+    def say(self, text: str) -> None:
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def advance(self, step: int, tokens: int) -> None:
+        self.tokens += tokens
+        self.bar.update(self.task, completed=step)
+
+    def speed(self) -> float:
+        """Target tokens a second since the last call."""
+        now = time.perf_counter()
+        speed = self.tokens / max(now - self.since, 1e-9)
+        self.tokens, self.since = 0, now
+        return speed
+
+    def pause(self) -> None:
+        """Leave what was done since the last call (validation, saving) out of the speed."""
+        self.tokens, self.since = 0, time.perf_counter()
+
+    def report(self, kind: str, step: int, values: dict[str, float]) -> None:
+        """One line in the log, one point in every TensorBoard curve, one line for the reader."""
+        rounded = {name: round(value, 6) for name, value in values.items()}
+        self.run.append_log(kind=kind, step=step, **rounded)
+        if self.writer:
+            for name, value in values.items():
+                self.writer.add_scalar(f"{kind}/{name}", value, step)
+        if "tokens_per_second" in values:
+            self.bar.update(self.task, speed=f"{values['tokens_per_second']:,.0f} tok/s")
+        if kind == "valid" or not self.console.is_terminal:
+            shown = "  ".join(f"{name.replace('_', ' ')} {show(value)}" for name, value in values.items())
+            self.say(f"step {step:>6}/{self.total}  {kind}  {shown}")
+
+
+def show(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def open_tensorboard(run: Run, console: Console) -> Any:
+    """TensorBoard's writer, where the package is installed."""
+    try:
+        from torch.utils.tensorboard.writer import SummaryWriter
+    except ImportError:
+        console.print("TensorBoard is not installed (pip install 'regard[tensorboard]'): log.jsonl has the curves.")
+        return None
+    return SummaryWriter(run.tensorboard)

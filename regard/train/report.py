@@ -1,0 +1,86 @@
+"""The end of a run: scores on unseen text, translations to read, attention and loss to look at."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+
+from regard.config import Recipe
+from regard.data.corpus import load_required, test_splits
+from regard.decode.translator import Translation, Translator
+from regard.tasks.scoring import Evaluation, evaluate
+from regard.train.run import Run, write_atomically
+from regard.view import AttentionMap, AttentionView, alignment_text, attention_page, attention_png, loss_curve_png
+
+N_SHOWN = 5
+
+
+def report(translator: Translator, recipe: Recipe, run: Run) -> str:
+    """Score every test set of the recipe, draw what there is to see, and say it all in text.
+
+    Everything is also written to the run's `report/`.
+    """
+    run.report.mkdir(exist_ok=True)
+    lines: list[str] = []
+    evaluations = {
+        split: evaluate(translator, load_required(recipe.data, split), recipe) for split in test_splits(recipe.data)
+    }
+    for split, evaluation in evaluations.items():
+        lines += [f"{split} {score}" for score in evaluation.scores]
+        texts = "".join(translation.text + "\n" for translation in evaluation.translations)
+        write_atomically(run.report / f"{split}.hypotheses.txt", texts)
+    if evaluations:
+        scores = {split: [asdict(score) for score in evaluation.scores] for split, evaluation in evaluations.items()}
+        write_atomically(run.report / "scores.json", json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
+        lines += ["", *show(translator, run, evaluations["test"])]
+    curve = run.report / "loss.png"
+    loss_curve_png(run.records(), curve, recipe.name)
+    lines.append(f"loss curve      {curve}")
+    return "\n".join(lines)
+
+
+def show(translator: Translator, run: Run, evaluation: Evaluation) -> list[str]:
+    """Translations, the alignment of one of them as a picture, and its attention page."""
+    lines = []
+    for translation, reference in list(zip(evaluation.translations, evaluation.corpus.target, strict=True))[:N_SHOWN]:
+        verdict = "=" if translation.text == reference else f"≠ {reference}"
+        lines += [f"{translation.source}", f"  → {translation.text}  {verdict}"]
+    longest = max(evaluation.translations[:N_SHOWN], key=lambda t: len(t.target_tokens))
+    page, png = draw(translator, longest, run.report)
+    return [*lines, "", alignment_picture(translator, longest), "", f"attention page  {page}", f"attention PNG   {png}"]
+
+
+def draw(translator: Translator, translation: Translation, folder: Path, name: str = "attention") -> tuple[Path, Path]:
+    """Write the attention page and picture of a translation."""
+    folder.mkdir(parents=True, exist_ok=True)
+    view = attention_view(translator, translation)
+    page, png = folder / f"{name}.html", folder / f"{name}.png"
+    write_atomically(page, attention_page(view))
+    attention_png(view, png)
+    return page, png
+
+
+def attention_view(translator: Translator, translation: Translation) -> AttentionView:
+    """Every attention of a translation with the tokens that its rows and columns stand for."""
+    source = translator.tokenizers.source.pieces(translation.source_tokens)
+    produced = translator.tokenizers.target.pieces(translation.target_tokens)
+    given = translator.tokenizers.target.pieces([translator.start, *translation.target_tokens[:-1]])
+    maps = []
+    for path, weights in translator.attend(translation).items():
+        rows = source if path.startswith("encoder") else produced
+        columns = given if path.startswith("decoder") and path.endswith("self_attn") else source
+        maps.append(AttentionMap(path, rows, columns, weights.float().cpu().numpy()))
+    return AttentionView(translator.name, translation.source, translation.text, maps)
+
+
+def alignment_picture(translator: Translator, translation: Translation) -> str:
+    """Which source word each target word looks at, as text."""
+    layers = translator.attend(translation)
+    cross = layers[translator.alignment_path].mean(dim=0)
+    words = translator.word_weights(translation, cross)
+    if not torch.numel(words):
+        return ""
+    return alignment_text(translation.text.split(), translation.source.split(), words.cpu().numpy())

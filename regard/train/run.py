@@ -1,0 +1,144 @@
+"""The run directory, which passes between verbs and explains itself.
+
+recipe.toml            everything resolved
+tokenizer/             one or two SentencePiece models
+checkpoints/step-000100/{model.safetensors, training.safetensors, state.json}
+best -> checkpoints/…  averaged.safetensors
+log.jsonl              one line per report; tensorboard/ beside it
+samples.txt            the same sentences at each validation
+report/                scores, plots, attention pages
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from regard.config import Recipe, differences, resolve, to_toml
+from regard.errors import RegardError
+
+
+class Run:
+    """One run directory."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.recipe_file = self.path / "recipe.toml"
+        self.tokenizer = self.path / "tokenizer"
+        self.checkpoints = self.path / "checkpoints"
+        self.best = self.path / "best"
+        self.averaged = self.path / "averaged.safetensors"
+        self.log = self.path / "log.jsonl"
+        self.samples = self.path / "samples.txt"
+        self.report = self.path / "report"
+        self.tensorboard = self.path / "tensorboard"
+
+    @classmethod
+    def open(cls, path: str | Path) -> Run:
+        """An existing run."""
+        run = cls(path)
+        if not run.recipe_file.is_file():
+            raise RegardError(f"{path} is not a run directory: it has no recipe.toml. Train one with regard train.")
+        return run
+
+    @classmethod
+    def create(cls, path: str | Path, recipe: Recipe) -> Run:
+        """A new run, or the one already there if its recipe is the same."""
+        run = cls(path)
+        if run.recipe_file.is_file():
+            changed = differences(recipe, run.recipe)
+            if changed:
+                raise RegardError(
+                    f"{path} holds a run of another recipe. It differs in: {'; '.join(changed)}. Give another "
+                    f"directory with --run, or start from its weights there with --set init={path}."
+                )
+            return run
+        if run.path.is_dir() and any(run.path.iterdir()):
+            raise RegardError(f"{path} is not empty and not a run directory: give another one with --run.")
+        run.path.mkdir(parents=True, exist_ok=True)
+        write_atomically(run.recipe_file, to_toml(recipe))
+        return run
+
+    @property
+    def recipe(self) -> Recipe:
+        return resolve(self.recipe_file)
+
+    def steps(self) -> list[int]:
+        """The steps of the complete checkpoints, oldest first."""
+        names = (path.name for path in self.checkpoints.glob("step-*"))
+        return sorted(int(name.removeprefix("step-")) for name in names)
+
+    def checkpoint(self, step: int) -> Path:
+        return self.checkpoints / f"step-{step:06d}"
+
+    def point_best(self, step: int) -> None:
+        """Let `best` lead to the checkpoint of `step`, without a moment in which it leads nowhere."""
+        new = self.path / ".best.new"
+        new.unlink(missing_ok=True)
+        new.symlink_to(Path("checkpoints") / self.checkpoint(step).name)
+        new.replace(self.best)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep a second training out of this directory."""
+        with (self.path / ".lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RegardError(f"Another process is training in {self.path}.") from None
+            yield
+
+    def append_log(self, **record: Any) -> None:
+        with self.log.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+
+    def records(self) -> list[dict[str, Any]]:
+        """The log so far; a last line cut off by a kill does not count."""
+        records = []
+        if self.log.exists():
+            for line in self.log.read_text(encoding="utf-8").splitlines():
+                try:
+                    records.append(json.loads(line))
+                except json.JSONDecodeError:
+                    break
+        return records
+
+    def rewind(self, step: int) -> None:
+        """Forget what was logged after `step`: a resumed run logs it again."""
+        kept = [record for record in self.records() if record["step"] <= step]
+        write_atomically(self.log, "".join(json.dumps(record) + "\n" for record in kept))
+        if self.samples.exists():
+            blocks = self.samples.read_text(encoding="utf-8").split("=== step ")[1:]
+            kept_blocks = [block for block in blocks if int(block.split(maxsplit=1)[0]) <= step]
+            write_atomically(self.samples, "".join(f"=== step {block}" for block in kept_blocks))
+
+    def append_samples(self, step: int, samples: list[str]) -> None:
+        with self.samples.open("a", encoding="utf-8") as file:
+            file.write("\n".join([f"=== step {step}", *samples]) + "\n")
+
+    def remove(self, step: int) -> None:
+        """Delete a checkpoint: first its name, so that a kill half-way leaves no half checkpoint."""
+        gone = self.checkpoints / f".gone-{step}"
+        self.checkpoint(step).rename(gone)
+        shutil.rmtree(gone)
+
+    def sweep(self) -> None:
+        """Remove what a kill left half-written or half-deleted."""
+        for leftover in self.checkpoints.glob(".*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a whole file or nothing, and survive a power cut."""
+    new = path.with_name(f".{path.name}.new")
+    with new.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)

@@ -1,0 +1,18 @@
+"""Attention weights and training logs as things people look at: a page, pictures, a terminal drawing.
+
+This room takes numpy arrays and lists of strings; it knows nothing of models, torch or training.
+"""
+
+from regard.view.maps import AttentionMap, AttentionView
+from regard.view.page import attention_page
+from regard.view.pictures import attention_png, loss_curve_png
+from regard.view.terminal import alignment_text
+
+__all__ = [
+    "AttentionMap",
+    "AttentionView",
+    "alignment_text",
+    "attention_page",
+    "attention_png",
+    "loss_curve_png",
+]

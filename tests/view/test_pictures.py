@@ -1,0 +1,81 @@
+"""The PNGs: real pictures, which change when what they show changes."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from regard.view import AttentionMap, AttentionView, attention_png, loss_curve_png
+
+ROWS, COLUMNS = ["▁Ein", "▁Hund", "$x^$", "</s>"], ["▁A", "▁dog", "$\\frac{"]
+
+
+def view_of(*names: str, strong: int = 0) -> AttentionView:
+    weights = np.full((2, len(ROWS), len(COLUMNS)), 0.05, dtype=np.float32)
+    weights[:, :, strong] = 0.9
+    return AttentionView("run_$1$", "A dog", "Ein Hund", [AttentionMap(name, ROWS, COLUMNS, weights) for name in names])
+
+
+def drawn(view: AttentionView, path: Path, name: str | None = None) -> np.ndarray:
+    attention_png(view, path, name)
+    return imread(path)
+
+
+def test_attention_picture_follows_the_weights(tmp_path: Path) -> None:
+    name = "decoder.layers.0.cross_attn"
+    first = drawn(view_of(name, strong=0), tmp_path / "a.png")
+    again = drawn(view_of(name, strong=0), tmp_path / "b.png")
+    other = drawn(view_of(name, strong=2), tmp_path / "c.png")
+    assert np.array_equal(first, again)
+    assert first.shape == other.shape
+    assert not np.array_equal(first, other)
+
+
+def test_attention_picture_shows_cross_attention_unless_told_otherwise(tmp_path: Path) -> None:
+    cross = [f"decoder.layers.{layer}.cross_attn" for layer in range(2)]
+    both = view_of("encoder.layers.0.self_attn", *cross)
+    assert np.array_equal(drawn(both, tmp_path / "a.png"), drawn(view_of(*cross), tmp_path / "b.png"))
+    one = drawn(both, tmp_path / "c.png", name="encoder.layers.0.self_attn")
+    assert one.shape[0] < drawn(both, tmp_path / "d.png").shape[0]
+
+
+def test_attention_picture_without_cross_attention_shows_what_there_is(tmp_path: Path) -> None:
+    assert drawn(view_of("pool.0.mab"), tmp_path / "a.png").size > 0
+
+
+def test_unknown_map_is_answered_with_the_nearest_name(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"nearest is 'decoder\.layers\.0\.cross_attn'"):
+        attention_png(view_of("decoder.layers.0.cross_attn"), tmp_path / "a.png", name="decoder.layer.0.cross")
+
+
+def test_a_picture_of_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="nothing to draw"):
+        attention_png(AttentionView("", "", "", []), tmp_path / "a.png")
+    empty = AttentionMap("x", [], ["a"], np.zeros((1, 0, 1), dtype=np.float32))
+    with pytest.raises(ValueError, match="nothing to draw"):
+        attention_png(AttentionView("", "", "", [empty]), tmp_path / "a.png")
+
+
+def test_loss_curve_gains_a_panel_when_bleu_is_logged(tmp_path: Path) -> None:
+    train = [{"kind": "train", "step": step, "loss": 5 / step, "learning_rate": 1e-3} for step in (1, 2, 3)]
+    valid = [{"kind": "valid", "step": step, "loss": 6 / step} for step in (2, 3)]
+    loss_curve_png([*train, *valid], tmp_path / "a.png", "run")
+    loss_curve_png([*train, *({**one, "bleu": 30.0} for one in valid)], tmp_path / "b.png", "run")
+    without, with_bleu = imread(tmp_path / "a.png"), imread(tmp_path / "b.png")
+    assert with_bleu.shape[0] > without.shape[0]
+    assert with_bleu.shape[1] == without.shape[1]
+
+
+def test_loss_curve_takes_the_later_of_two_lines_for_a_step(tmp_path: Path) -> None:
+    before = [{"kind": "train", "step": 1, "loss": 5.0}, {"kind": "train", "step": 2, "loss": 9.0}]
+    resumed = [{"kind": "train", "step": 2, "loss": 4.0}, {"kind": "train", "step": 3, "loss": 3.0}]
+    loss_curve_png([*before, *resumed], tmp_path / "a.png", "run")
+    loss_curve_png([before[0], *resumed], tmp_path / "b.png", "run")
+    assert np.array_equal(imread(tmp_path / "a.png"), imread(tmp_path / "b.png"))
+
+
+@pytest.mark.parametrize("records", [[], [{"kind": "start"}], [{"kind": "valid", "step": 1, "loss": float("nan")}]])
+def test_loss_curve_of_a_log_with_nothing_to_draw_is_still_a_picture(records: list, tmp_path: Path) -> None:
+    loss_curve_png(records, tmp_path / "a.png", "run")
+    assert imread(tmp_path / "a.png").size > 0
