@@ -186,6 +186,8 @@ def finished(best: float, length: int, limit: int, found: list[Hypothesis], opti
     """
     if length >= limit or best == -torch.inf:
         return True
+    if found and options.beam_size == 1:
+        return True  # greedy search: the one hypothesis has ended, and a runner-up never lived
     if len(found) < options.n_best:
         return False
     bound = max(options.normalise(best, length + 1), options.normalise(best, limit))

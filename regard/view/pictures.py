@@ -54,8 +54,9 @@ def attention_png(view: AttentionView, path: Path, name: str | None = None) -> N
     width = max(n_heads * panel_width + side + 0.5, 6.0)
     height = len(maps) * panel_height + header
 
+    kinds = ", ".join(dict.fromkeys(group_of(one.name) for one in maps))
     figure = Figure(figsize=(width, height), facecolor="white")
-    _write(figure, 0.2 / width, 1 - 0.3 / height, view.title, 12.0, _INK, weight="bold")
+    _write(figure, 0.2 / width, 1 - 0.3 / height, f"{view.title} · {kinds}", 12.0, _INK, weight="bold")
     _write(figure, 0.2 / width, 1 - 0.52 / height, f"{view.source}  →  {view.target}", 9.0, _INK)
     legend = "Rows are queries (what looks), columns are keys (what is looked at). White is 0, darkest is 1."
     _write(figure, 0.2 / width, 1 - 0.72 / height, legend, 8.0, _MUTED)
@@ -158,7 +159,7 @@ def _label_inches(maps: list[AttentionMap]) -> tuple[float, float]:
     """The room the longest query label takes to the left, and the longest key label below."""
 
     def inches(tokens: list[str]) -> float:
-        return max((len(_label(token)) for token in tokens), default=0) * _LABEL_POINTS * 0.68 / 72 + 0.15
+        return max((len(_label(token)) for token in tokens), default=0) * _LABEL_POINTS * 0.68 / 72 + 0.22
 
     return max(inches(one.rows) for one in maps), max(inches(one.columns) for one in maps)
 

@@ -2,10 +2,13 @@
 
 from regard.data.generated.lexicon import Adjective
 
+# Things are not "very red", "very empty" or "very broken".
+NOT_GRADABLE = frozenset(("colour", "broken", "empty", "full"))
+
 
 def _adjectives(table: str, passing: bool) -> tuple[Adjective, ...]:
     rows = (row.split() for row in table.strip().splitlines())
-    return tuple(Adjective(en, de, frozenset(tags), passing) for en, de, *tags in rows)
+    return tuple(Adjective(en, de, frozenset(tags), passing, not NOT_GRADABLE & {en, *tags}) for en, de, *tags in rows)
 
 
 LASTING = _adjectives(

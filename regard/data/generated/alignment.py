@@ -35,6 +35,10 @@ class Phrase(NamedTuple):
     english: Tokens
     german: Tokens
 
+    @property
+    def nominal(self) -> None:
+        """No noun in it is open to choice, as one is in a `Prepositional`."""
+
 
 def phrase(unit: int, english: str, german: str, links: str = "") -> Phrase:
     """A fixed phrase; `links` are like "0-1 1-0", English word first, and word for word where not given."""

@@ -42,6 +42,7 @@ class Adjective:
     german: str
     tags: frozenset[str]  # nouns with one of these can be described by it
     passing: bool  # a state that comes and goes (tired), so that it can hold "today" or "often"
+    gradable: bool  # whether something can be "very" or "too" much so
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,6 +7,7 @@ words of the one to the words of the other. Choices fixed here:
 - names of people never take an article, and "Anna and Paul" are plural.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -40,28 +41,45 @@ from regard.data.generated.lexicon import (
 )
 
 
-class Nominal(Protocol):
+class Nominal(ABC):
     """What can be a subject or an object."""
 
+    __slots__ = ()
+
     @property
+    @abstractmethod
     def person(self) -> Person: ...
 
     @property
-    def definite(self) -> bool: ...
+    def definite(self) -> bool:
+        return True
 
     @property
-    def pronominal(self) -> bool: ...
+    def pronominal(self) -> bool:
+        return False
 
+    @property
+    def negative(self) -> bool:
+        """Whether it carries the negation of its clause: keinen Hund."""
+        return False
+
+    @property
+    @abstractmethod
+    def head(self) -> str:
+        """The English word it is about."""
+
+    @property
+    def pairing(self) -> tuple[str, str] | None:
+        """The adjective and noun that stand together here, if they do."""
+        return None
+
+    @abstractmethod
     def english(self, case: Case) -> Sequence[Token]: ...
 
+    @abstractmethod
     def german(self, case: Case) -> Sequence[Token]: ...
 
-    def pairings(self) -> Sequence[tuple[str, str]]:
-        """The adjective and noun that stand together here, if they do."""
-
-    def head(self) -> str:
-        """The word it is about."""
-
+    @abstractmethod
     def taken_up(self) -> PronounEntry | None:
         """The pronoun that can stand for it in a second clause, if one can in both languages."""
 
@@ -75,6 +93,9 @@ class Adverbial(Protocol):
     @property
     def german(self) -> Sequence[Token]: ...
 
+    @property
+    def nominal(self) -> Nominal | None: ...
+
 
 class Owner(NamedTuple):
     """Whose: "my brother's", meines Bruders."""
@@ -84,7 +105,7 @@ class Owner(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class NounPhrase:
+class NounPhrase(Nominal):
     unit: int
     noun: Noun
     determiner: Determiner
@@ -100,10 +121,6 @@ class NounPhrase:
     @property
     def definite(self) -> bool:
         return self.owner is not None or self.determiner.definite
-
-    @property
-    def pronominal(self) -> bool:
-        return False
 
     @property
     def negative(self) -> bool:
@@ -146,9 +163,11 @@ class NounPhrase:
             tokens.append(Token(genitive, (unit + OWNER,)))
         return tokens
 
-    def pairings(self) -> Sequence[tuple[str, str]]:
-        return () if self.adjective is None else ((self.adjective.english, self.noun.english),)
+    @property
+    def pairing(self) -> tuple[str, str] | None:
+        return None if self.adjective is None else (self.adjective.english, self.noun.english)
 
+    @property
     def head(self) -> str:
         return self.noun.english
 
@@ -161,7 +180,7 @@ class NounPhrase:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class Named(Nominal):
     """One person, or two."""
 
     unit: int
@@ -171,14 +190,6 @@ class Named:
     @property
     def person(self) -> Person:
         return "3pl" if self.second else "3sg"
-
-    @property
-    def definite(self) -> bool:
-        return True
-
-    @property
-    def pronominal(self) -> bool:
-        return False
 
     def english(self, case: Case) -> list[Token]:
         return self._with("and")
@@ -192,9 +203,7 @@ class Named:
             tokens += (Token(conjunction, (self.unit + PREPOSITION,)), Token(self.second, (self.unit + OWNER,)))
         return tokens
 
-    def pairings(self) -> Sequence[tuple[str, str]]:
-        return ()
-
+    @property
     def head(self) -> str:
         return self.first
 
@@ -203,17 +212,13 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Pronoun:
+class Pronoun(Nominal):
     unit: int
     entry: PronounEntry
 
     @property
     def person(self) -> Person:
         return self.entry.person
-
-    @property
-    def definite(self) -> bool:
-        return True
 
     @property
     def pronominal(self) -> bool:
@@ -227,9 +232,7 @@ class Pronoun:
         form = {"nom": entry.nominative, "acc": entry.accusative}.get(case, entry.dative)
         return [Token(form, (self.unit + NOUN,))]
 
-    def pairings(self) -> Sequence[tuple[str, str]]:
-        return ()
-
+    @property
     def head(self) -> str:
         return self.entry.english
 

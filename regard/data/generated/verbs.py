@@ -152,6 +152,7 @@ play         | spielen       | kid pet       | ball animal kid | -           | w
 dance        | tanzen        | person        | person        | -             | with mit
 work         | arbeiten      | person        | person        | -             | with mit
 """
+PREPOSITION_CASES: dict[str, Case] = {"auf": "acc", "an": "acc", "mit": "dat"}
 
 
 def _verbs(frame: Frame, table: str) -> tuple[Verb, ...]:

@@ -1,0 +1,67 @@
+"""Small models and corpora that several rooms' tests share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+# Chosen before torch is imported, and for child processes: two threads whatever the machine has.
+os.environ.setdefault("OMP_NUM_THREADS", "2")
+
+import pytest
+import torch
+
+from regard.config import TransformerConfig
+from regard.models.transformer import Transformer
+
+TINY = {"n_layers": 2, "d_model": 16, "d_ff": 32, "n_heads": 4, "dropout": 0.0}
+
+
+@pytest.fixture
+def tiny() -> Callable[..., Transformer]:
+    """A Transformer of a few thousand parameters with random weights that spread their attention."""
+
+    def make(vocab: int = 20, **changes: object) -> Transformer:
+        torch.manual_seed(0)
+        model = Transformer(TransformerConfig(**{**TINY, **changes}), vocab)
+        for name, parameter in model.named_parameters():
+            if "bias" in name:  # published initialisation leaves biases at zero, where mistakes hide
+                torch.nn.init.normal_(parameter, std=0.3)
+        return model.eval()
+
+    return make
+
+
+SYMBOLS = "a b c d e f g h i j k l m n o p q r s t u v w x y z".split()
+
+
+def write_copy_corpus(folder: Path, sizes: dict[str, int], longest: int = 8) -> dict[str, list[str]]:
+    """Files of symbol sequences to be copied; returns the recipe's data entries."""
+    generator = torch.Generator().manual_seed(5)
+    entries = {}
+    for split, size in sizes.items():
+        lines = []
+        for _ in range(size):
+            length = int(torch.randint(1, longest + 1, (), generator=generator))
+            lines.append(" ".join(SYMBOLS[i] for i in torch.randint(0, 26, (length,), generator=generator).tolist()))
+        for side in ("src", "tgt"):
+            (folder / f"{split}.{side}").write_text("\n".join(lines) + "\n")
+        entries[split] = [str(folder / f"{split}.src"), str(folder / f"{split}.tgt")]
+    return entries
+
+
+@pytest.fixture
+def tiny_recipe(tmp_path: Path) -> dict[str, object]:
+    """A recipe that trains in a second, on a copy corpus in files."""
+    data = write_copy_corpus(tmp_path, {"train": 400, "valid": 20, "test": 20})
+    return {
+        "name": "tiny",
+        "data": data,
+        "tokenizer": {"vocab_size": 40},
+        "model": {**TINY, "dropout": 0.1},
+        "train": {
+            "steps": 12, "batch_tokens": 200, "warmup_steps": 10, "report_every": 4, "valid_every": 6,
+            "valid_sentences": 8, "save_every": 4, "tensorboard": False, "average": 2,
+        },
+    }  # fmt: skip
