@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from regard.errors import RegardError as RegardError
     from regard.models.transformer import Transformer as Transformer
     from regard.nn.attention import capture as capture
-    from regard.train.start import load as load
-    from regard.train.start import train as train
+    from regard.training.start import load as load
+    from regard.training.start import train as train
 
 # Each public name and the module it lives in. They are imported when first asked for, so that
 # `regard --help` does not wait for torch.
@@ -28,8 +28,8 @@ PUBLIC = {
     "TransformerConfig": "regard.config",
     "Translator": "regard.decode.translator",
     "capture": "regard.nn.attention",
-    "load": "regard.train.start",
-    "train": "regard.train.start",
+    "load": "regard.training.start",
+    "train": "regard.training.start",
 }
 __all__ = ["__version__", *PUBLIC]
 

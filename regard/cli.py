@@ -65,9 +65,9 @@ def train(
 
     regard train my.toml --set model.n_layers=3 --set train.steps=20000
     """
-    from regard.train import start
-    from regard.train.report import report
-    from regard.train.run import Run
+    from regard.training import start
+    from regard.training.report import report
+    from regard.training.run import Run
 
     translator = start.train(recipe, run, sets or (), console)
     resolved = resolve(recipe, sets or ())
@@ -140,7 +140,7 @@ def evaluate(
     from regard.data.corpus import load_required, read_lines, read_pair, test_splits
     from regard.evaluate.bleu import Score
     from regard.tasks import scoring
-    from regard.train.run import Run
+    from regard.training.run import Run
 
     results: dict[str, list[Score]] = {}
     if hypotheses and reference and not (run or source):
@@ -175,8 +175,8 @@ def view(
 
     Example:  regard view runs/demo "The small dog sleeps in the garden."
     """
-    from regard.train.report import alignment_picture, draw
-    from regard.train.run import Run
+    from regard.training.report import alignment_picture, draw
+    from regard.training.run import Run
 
     model = regard.load(run, weights)
     if not sentence.strip():

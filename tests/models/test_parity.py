@@ -147,7 +147,7 @@ def test_beam_search_equals_marian(length_penalty: float) -> None:
     options = SearchOptions(
         start=PAD, end=EOS, beam_size=4, n_best=4, length_penalty=length_penalty, normalization="power", banned=(PAD,)
     )
-    for end_bias in (2.0, 4.0, 4.5):  # outputs that the limit cuts, and outputs that end by themselves
+    for end_bias in (2.0, 4.0, 4.5, 5.5, 7.0):  # outputs that the limit cuts, and outputs that end by themselves
         theirs = marian(end_bias)
         ours = ours_from_marian(theirs)
         expected = theirs.generate(

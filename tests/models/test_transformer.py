@@ -151,7 +151,7 @@ def test_big_preset_can_be_changed_key_by_key() -> None:
 
 def test_compiled_stacks_compute_the_same(tiny: Callable[..., Transformer]) -> None:
     """torch.compile with dynamic lengths: the numbers of the plain model, at several shapes."""
-    from regard.train.loop import compile_stacks
+    from regard.training.loop import compile_stacks
 
     plain, compiled = tiny(n_layers=1), tiny(n_layers=1)
     compile_stacks(compiled)

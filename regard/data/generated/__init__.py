@@ -16,7 +16,6 @@ that contain a pairing of words (adjective and noun, or verb and object) which o
 each of the two words does.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 from zlib import crc32
@@ -32,6 +31,8 @@ SPLITS = ("train", "valid", "test", "combinations")
 
 # Far below what the grammar can say, so that drawing until there are enough always comes to an end.
 LARGEST = {"train": 1_000_000, "valid": 50_000, "test": 50_000, "combinations": 50_000}
+
+SHORTEST, LONGEST = 3, 14  # words of an English sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,8 @@ def _sentence_pairs(split: str, n: int, seed: int) -> list[Pair]:
         if sentence.held_out() != (split == "combinations"):
             continue
         english = sentence.english()
+        if not SHORTEST <= len(english) <= LONGEST:
+            continue
         source = text(english)
         if source in pairs or (split != "combinations" and split_of(source) != split):
             continue

@@ -3,28 +3,32 @@
 from regard.data.generated.lexicon import Adjective
 
 # Things are not "very red", "very empty" or "very broken".
-NOT_GRADABLE = frozenset(("colour", "broken", "empty", "full"))
+NEVER_VERY = frozenset(("colour", "broken", "empty", "full"))
+EVEN_TOO = "old young big small long short expensive heavy sweet lazy fast slow tired sick warm cold quiet dark"
 
 
 def _adjectives(table: str, passing: bool) -> tuple[Adjective, ...]:
     rows = (row.split() for row in table.strip().splitlines())
-    return tuple(Adjective(en, de, frozenset(tags), passing, not NOT_GRADABLE & {en, *tags}) for en, de, *tags in rows)
+    return tuple(
+        Adjective(en, de, frozenset(tags), passing, not NEVER_VERY & {en, *tags}, en in EVEN_TOO.split())
+        for en, de, *tags in rows
+    )
 
 
 LASTING = _adjectives(
     """
-    old          alt          person animal read wear device vehicle building thing vessel furniture
-    young        jung         person animal
+    old          alt          grown animal read wear device vehicle building thing vessel furniture tree
+    young        jung         kid job lady man woman brother sister animal
     new          neu          read wear device vehicle building thing vessel furniture
-    big          groß         animal vehicle building land thing vessel furniture room
-    small        klein        kid animal vehicle building land thing vessel furniture room
-    beautiful    schön        wear building land flower animal water
+    big          groß         animal vehicle building land thing vessel furniture room tree
+    small        klein        kid animal vehicle building land thing vessel furniture room tree
+    beautiful    schön        wear building land flower animal water tree
     good         gut          job read food drink
     bad          schlecht     job read food drink
     long         lang         length
     short        kurz         length
-    expensive    teuer        wear vehicle device thing inn
-    cheap        billig       wear vehicle device thing inn
+    expensive    teuer        wear vehicle device thing inn priced
+    cheap        billig       wear vehicle device thing inn priced
     heavy        schwer       heavy
     red          rot          colour
     blue         blau         colour

@@ -6,24 +6,28 @@ German order:   first finite-verb … middle … rest-of-the-verb, where "first"
 
 The German middle, between the two halves of the verb, is where a speaker has the most choice. We fix it:
 1. the subject, unless it stands first; then pronouns;
-2. time, then datives, then objects with a definite article; but those come before the time where the clause has
-   nicht or oft, so that nicht stands where it negates the whole: Anna hat das Buch gestern nicht gelesen;
-3. an indefinite object comes after the place: Anna liest im Garten ein Buch; else the place comes last;
-4. nicht stands before the place and the predicate. "Not … a" and "not … any" are kein, and then there is no nicht.
+2. time, then datives, then objects with a definite article or a name: Anna hat gestern das Buch gelesen;
+3. but all of those come before the time where there is nicht (Anna hat das Buch gestern nicht gelesen), and the first
+   of them comes before oft and its like (Anna liest das Buch oft, Anna gibt dem Kind oft das Buch);
+4. an indefinite object comes after the place: Anna liest im Garten ein Buch, Anna liest das Buch im Garten;
+5. nicht stands before the place and the predicate. "Not … a" and "not … any" are kein, and then there is no nicht.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import cache
+from typing import Literal, NamedTuple
 
-from regard.data.generated.alignment import DEGREE, NEGATION, Phrase, Token, phrase
-from regard.data.generated.german import Case
+from regard.data.generated import english, german
+from regard.data.generated.alignment import DEGREE, FINITE, NEGATION, PREDICATE, VERB, Phrase, Token, Tokens, phrase
+from regard.data.generated.german import Case, Person
 from regard.data.generated.lexicon import Adjective, Modal, Tense, Time
 from regard.data.generated.phrases import Adverbial, Nominal
 from regard.data.generated.verbs import Verb
 
 # "inverted" is a German main clause after something else in first place, and a question in both languages.
 Order = Literal["statement", "inverted", "subordinate"]
-DEGREES = (phrase(DEGREE, "very", "sehr"), phrase(DEGREE, "too", "zu"))
+VERY, TOO = phrase(DEGREE, "very", "sehr"), phrase(DEGREE, "too", "zu")
 NOT, NICHT = Token("not", (NEGATION,)), Token("nicht", (NEGATION,))
 
 # English particles that follow a pronoun: "picks up the child", but "picks him up".
@@ -179,28 +183,35 @@ def german_words(clause: Clause, order: Order) -> list[Token]:
 
 def _middle(clause: Clause) -> list[Token]:
     """What stands between the subject and the end of the verb (the numbers are those at the top of this file)."""
-    words: list[Token] = []
-    case: Case = "dat" if clause.verb.frame == "dative" else "acc"
     negation = clause.negated and not (clause.object is not None and clause.object.negative)
-    objects = [(thing, c) for thing, c in ((clause.recipient, "dat"), (clause.object, case)) if thing is not None]
-    for thing, its_case in objects:
+    object_case: Case = "dat" if clause.verb.frame == "dative" else "acc"
+    objects: tuple[tuple[Nominal | None, Case], ...] = ((clause.recipient, "dat"), (clause.object, object_case))
+    pronouns: list[Token] = []
+    early: list[Token] = []
+    late: list[Token] = []
+    indefinite: list[Token] = []
+    for thing, case in objects:
+        if thing is None:
+            continue
         if thing.pronominal:
-            words += thing.german(its_case)  # 1
-    definite = [token for thing, c in objects if thing.definite and not thing.pronominal for token in thing.german(c)]
-    indefinite = [token for thing, c in objects if not thing.definite for token in thing.german(c)]
-    early = negation or clause.frequency is not None
-    if early:
-        words += definite  # 2
+            pronouns += thing.german(case)  # 1
+        elif not thing.definite:
+            indefinite += thing.german(case)
+        elif negation or (clause.frequency is not None and (thing is clause.recipient or clause.recipient is None)):
+            early += thing.german(case)  # 3
+        else:
+            late += thing.german(case)
+    words = pronouns + early
     if clause.time is not None and not clause.time_first:
         words += clause.time.words.german
     if clause.frequency is not None:
         words += clause.frequency.german
-    if not early:
-        words += definite
+    words += late  # 2
     if negation:
-        words.append(NICHT)  # 4
-    place = () if clause.place is None else clause.place.german
-    words += [*place, *indefinite] if indefinite else place  # 3
+        words.append(NICHT)  # 5
+    if clause.place is not None:
+        words += clause.place.german
+    words += indefinite  # 4
     if clause.predicate is not None:
         if clause.degree is not None:
             words += clause.degree.german

@@ -8,9 +8,10 @@ from functools import cache
 from random import Random
 from typing import Literal, TypeVar
 
+from regard.data.generated import german
 from regard.data.generated.adjectives import ADJECTIVES
 from regard.data.generated.alignment import PLACE, SUBJECT
-from regard.data.generated.german import Case
+from regard.data.generated.german import Case, Gender, Paradigm
 from regard.data.generated.lexicon import (
     BARE,
     HE,
@@ -48,9 +49,9 @@ T = TypeVar("T")
 Use = Literal["subject", "object", "negated", "definite", "place", "negated place"]
 
 # How many nouns have an adjective: in a sentence of one clause, in one of two, and where the predicate is one.
-FULL, BRIEF, PLAIN = 0.33, 0.1, 0.0
+FULL, BRIEF, PLAIN = 0.45, 0.2, 0.0
 
-HUMAN = frozenset({"person", "kid"})
+HUMAN = frozenset({"person", "grown", "kid"})
 FIRST_PERSON = ("I", "we")
 NAME_LIST = tuple(NAMES)
 OWNERS = nouns_of(frozenset({"person"}))
@@ -73,31 +74,55 @@ class Dice:
 def determiners(noun: Noun, plural: bool, use: Use) -> tuple[Determiner, ...]:
     """The determiners that fit, each as often as its share."""
     own = POSSESSIVES if "own" in noun.tags and "public" not in noun.tags else ()
-    definite = (THE, *own) if "kin" in noun.tags else (THE, THE, THE, THIS, *own)
+    definite = (THE, *own, *own) if "kin" in noun.tags else (THE, THE, THE, THIS, *own)
     if use in ("definite", "negated place"):
         return definite
     if use == "place":
-        return (*[THE] * 6, A, *own)
+        return (*[THE] * 6, *own) if own else (*[THE] * 6, A)
     if use == "negated":
         return definite if "kin" in noun.tags else (*definite, *[NOT_A] * len(definite))
     if noun.mass:
         return definite if use == "subject" else (*definite, *[BARE] * 6)
     if plural:
         # A sentence does not begin with a bare plural: with or without an adjective it would be a rare first word.
-        return (*definite, *NUMBERS) if use == "subject" else (*definite, *NUMBERS, BARE, BARE, BARE)
+        return (
+            (*definite, *NUMBERS) if use == "subject" or "kin" in noun.tags else (*definite, *NUMBERS, BARE, BARE, BARE)
+        )
     return definite if "kin" in noun.tags else (*definite, A, A, A)
 
 
 @cache
+def fitting(adjective: Adjective) -> tuple[Noun, ...]:
+    """The nouns that an adjective can describe."""
+    return nouns_of(adjective.tags)
+
+
+@cache
 def adjectives_for(noun: Noun) -> tuple[Adjective, ...]:
-    return tuple(adjective for adjective in ADJECTIVES if adjective.tags & noun.tags)
+    """The adjectives for a noun; those that fit few nouns come several times, or they would be rare everywhere."""
+    fit = [adjective for adjective in ADJECTIVES if noun in fitting(adjective)]
+    return tuple(adjective for adjective in fit for _ in range(3 if len(fitting(adjective)) < 16 else 1))
 
 
-def noun_phrase(
-    dice: Dice, unit: int, nouns: Sequence[Noun], use: Use, case: Case, detail: float = FULL
-) -> NounPhrase:
+@cache
+def attributes(noun: Noun, paradigm: Paradigm, plural: bool, case: Case) -> tuple[Adjective, ...]:
+    """The adjectives to stand before a noun, without the inflected forms that hardly any sentence would show."""
+    gender: Gender = "p" if plural else noun.gender
+    ending = german.adjective("", paradigm, gender, case)
+    if ending in ("e", "en"):
+        return adjectives_for(noun)
+    if ending == "er" and noun.gender == "m" and "person" in noun.tags:
+        return tuple(adjective for adjective in adjectives_for(noun) if adjective.english != "small")
+    if ending == "es":
+        return tuple(a for a in adjectives_for(noun) if sum(other.gender == "n" for other in fitting(a)) > 4)
+    return ()
+
+
+def noun_phrase(dice: Dice, unit: int, nouns: Sequence[Noun], use: Use, case: Case, detail: float = FULL) -> NounPhrase:
     noun = dice.pick(nouns)
-    plural = bool(noun.plural) and "place" not in use and dice.chance(0.25)
+    # Things and animals have no dative plural here: "with the balls" would be its only use.
+    can_be_plural = noun.plural and "place" not in use and (case != "dat" or "person" in noun.tags)
+    plural = bool(can_be_plural) and dice.chance(0.25)
     determiner, owner = dice.pick(determiners(noun, plural, use)), None
     if not plural and determiner in POSSESSIVES and dice.chance(0.4):
         if dice.chance(0.5):
@@ -105,28 +130,30 @@ def noun_phrase(
         else:
             owner = _owner(dice, noun)
     adjective = None
-    # The strong dative in -em would be so rare in this corpus that nobody could learn it.
-    if not (determiner.paradigm == "strong" and case == "dat" and not plural) and dice.chance(detail):
-        adjective = dice.pick(adjectives_for(noun))
-    very = adjective is not None and adjective.gradable and dice.chance(0.06)
+    paradigm: Paradigm = determiner.paradigm if owner is None else "weak"
+    choice = attributes(noun, paradigm, plural, case)
+    neuter = noun.gender == "n" and not plural and paradigm != "weak"  # has the rarest ending, -es
+    if choice and dice.chance(detail * 1.7 if neuter else detail):
+        adjective = dice.pick(choice)
+    very = adjective is not None and adjective.very and dice.chance(0.06)
     return NounPhrase(unit, noun, determiner, plural, adjective, very, owner)
 
 
 def _owner(dice: Dice, owned: Noun) -> Owner:
     noun = dice.pick(OWNERS)
-    while noun is owned:
+    while noun is owned or ("kid" in noun.tags and "kin" in owned.tags):  # children have no daughters
         noun = dice.pick(OWNERS)
     return Owner(dice.pick((THE, *POSSESSIVES) if "own" in noun.tags else (THE,)), noun)
 
 
-def subject(dice: Dice, tags: frozenset[str], detail: float = FULL) -> Nominal:
+def subject(dice: Dice, tags: frozenset[str], detail: float = FULL, use: Use = "subject") -> Nominal:
     if tags & HUMAN:
         which = dice.random()
-        if which < (0.3 if detail == FULL else 0.45):
-            return Pronoun(SUBJECT, dice.pick((I, *PRONOUNS)))
-        if which < 0.55:
+        if which < 0.4:
+            return Pronoun(SUBJECT, dice.pick((I, I, I, *PRONOUNS)))
+        if which < 0.6:
             return name(dice, SUBJECT, pairs=True)
-    return noun_phrase(dice, SUBJECT, nouns_of(tags), "subject", "nom", detail)
+    return noun_phrase(dice, SUBJECT, nouns_of(tags), use, "nom", detail)
 
 
 def name(dice: Dice, unit: int, pairs: bool = False) -> Named:
@@ -148,11 +175,14 @@ def governed(dice: Dice, verb: Verb, unit: int, case: Case, agent: Nominal, use:
             named = name(dice, unit)
             if named.head != agent.head:
                 return named
-    nouns = nouns_of(tags)
-    phrase = noun_phrase(dice, unit, nouns, use, case, detail)
-    while phrase.head == agent.head:
-        phrase = noun_phrase(dice, unit, nouns, use, case, detail)
-    return phrase
+    if "project" in verb.remarks:
+        detail = PLAIN
+    while True:
+        phrase = noun_phrase(dice, unit, nouns_of(tags), use, case, detail)
+        cleaned_clean = phrase.adjective is not None and phrase.adjective.english == verb.english
+        owns_it = phrase.owner is not None and phrase.owner.noun.english == agent.head
+        if phrase.head != agent.head and not owns_it and not cleaned_clean:
+            return phrase
 
 
 def place(dice: Dice, where: Where, negated: bool, detail: float = FULL) -> Adverbial:

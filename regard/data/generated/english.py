@@ -17,7 +17,7 @@ IRREGULAR_PLURALS = {
 
 IRREGULAR_PASTS = {
     "be": "was", "bring": "brought", "build": "built", "buy": "bought", "come": "came", "cut": "cut",
-    "drink": "drank", "drive": "drove", "eat": "ate", "fall": "fell", "feed": "fed", "find": "found",
+    "draw": "drew", "drink": "drank", "drive": "drove", "eat": "ate", "fall": "fell", "feed": "fed", "find": "found",
     "fly": "flew", "forget": "forgot", "get": "got", "give": "gave", "go": "went", "have": "had",
     "hear": "heard", "hide": "hid", "hold": "held", "know": "knew", "leave": "left", "lend": "lent",
     "lose": "lost", "meet": "met", "put": "put", "read": "read", "run": "ran", "see": "saw", "sell": "sold",

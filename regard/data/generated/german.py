@@ -109,7 +109,7 @@ PRETERITE = {"sein": "war", "haben": "hatte", "wissen": "wusste", "können": "ko
              "wollen": "wollte"}  # fmt: skip
 
 STRONG_PARTICIPLES = {
-    "bieten": "geboten", "bleiben": "geblieben", "denken": "gedacht", "essen": "gegessen",
+    "bieten": "geboten", "bleiben": "geblieben", "bringen": "gebracht", "denken": "gedacht", "essen": "gegessen",
     "fahren": "gefahren", "finden": "gefunden", "fliegen": "geflogen", "fressen": "gefressen",
     "geben": "gegeben", "gehen": "gegangen", "halten": "gehalten", "helfen": "geholfen",
     "kennen": "gekannt", "kommen": "gekommen", "laden": "geladen", "laufen": "gelaufen",
@@ -118,7 +118,8 @@ STRONG_PARTICIPLES = {
     "schwimmen": "geschwommen", "sehen": "gesehen", "singen": "gesungen", "sitzen": "gesessen",
     "sprechen": "gesprochen", "stehen": "gestanden", "tragen": "getragen", "treffen": "getroffen",
     "trinken": "getrunken", "vergessen": "vergessen", "verlieren": "verloren", "verstehen": "verstanden",
-    "waschen": "gewaschen", "werfen": "geworfen", "ziehen": "gezogen",
+    "waschen": "gewaschen", "werfen": "geworfen", "ziehen": "gezogen", "mögen": "gemocht", "sein": "gewesen",
+    "wissen": "gewusst",
 }  # fmt: skip
 
 # Verbs of motion and change build their Perfekt with sein.
@@ -187,7 +188,7 @@ def conjugation(verb: str) -> Conjugation:
 
 def _with_t(stem: str) -> str:
     """arbeit → arbeitet, but mach → macht."""
-    return stem + ("et" if stem.endswith(("d", "t", "chn")) else "t")
+    return stem + ("et" if stem.endswith(("d", "t", "chn", "gn")) else "t")
 
 
 def _weak_participle(bare: str, stem: str) -> str:

@@ -2,7 +2,8 @@
 
 Nouns, verbs and adjectives have files of their own. Within a class no two entries share an English or a German
 word, so a word in its place in the sentence has one translation each way. What that costs:
-- there is no "you" (du, ihr or Sie?), no "it" (er, sie or es?), and no possessive "her" and "their" (both ihr);
+- there is no "you" (du, ihr or Sie?), no possessive "her" and "their" (both ihr), and "it" is only the weather (of
+  things it could be er, sie or es);
 - as an accusative, "sie" could be "her" or "them": only "me", "him" and "us" are accusative objects, while
   datives have "her" (ihr) and "them" (ihnen) too;
 - "wenn" is "if", and "when" only asks for a time (wann).
@@ -42,7 +43,8 @@ class Adjective:
     german: str
     tags: frozenset[str]  # nouns with one of these can be described by it
     passing: bool  # a state that comes and goes (tired), so that it can hold "today" or "often"
-    gradable: bool  # whether something can be "very" or "too" much so
+    very: bool  # whether something can be very much so
+    too: bool  # whether it can be too much so
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,6 +88,7 @@ SHE = PronounEntry("she", "her", "sie", "", "ihr", "3sg")
 WE = PronounEntry("we", "us", "wir", "uns", "uns", "1pl")
 THEY = PronounEntry("they", "them", "sie", "", "ihnen", "3pl")
 WHO = PronounEntry("who", "", "wer", "", "", "3sg")
+IT = PronounEntry("it", "", "es", "", "", "3sg")  # only of the weather
 PRONOUNS = (I, HE, SHE, WE, THEY)
 
 # No name ends in s, x or z, whose German genitive is only an apostrophe.

@@ -13,34 +13,34 @@ from regard.data.generated.german import Gender
 from regard.data.generated.lexicon import Noun, Sex
 
 PEOPLE = """
-man          | der Mann             | Männer          | he
-woman        | die Frau             | Frauen          | she
+man          | der Mann             | Männer          | he grown
+woman        | die Frau             | Frauen          | she grown
 child        | das Kind             | Kinder          | kid
 boy          | der Junge            | Jungen          | kid weak he
 girl         | das Mädchen          | Mädchen         | kid
-teacher      | der Lehrer           | Lehrer          | job own he
-doctor       | der Arzt             | Ärzte           | job own he
-student      | der Student          | Studenten       | job weak he
-pupil        | der Schüler          | Schüler         | job he
-baker        | der Bäcker           | Bäcker          | job he
-farmer       | der Bauer            | Bauern          | job weak he
-waiter       | der Kellner          | Kellner         | job he
-policeman    | der Polizist         | Polizisten      | job weak he
-nurse        | die Krankenschwester | Krankenschwestern | job she
-king         | der König            | Könige          | job he
-queen        | die Königin          | Königinnen      | job she
-guest        | der Gast             | Gäste           | own he
-friend       | der Freund           | Freunde         | own he
-brother      | der Bruder           | Brüder          | kin own he
-sister       | die Schwester        | Schwestern      | kin own she
-son          | der Sohn             | Söhne           | kin own he
-daughter     | die Tochter          | Töchter         | kin own she
-uncle        | der Onkel            | -               | kin own he
-aunt         | die Tante            | Tanten          | kin own she
-father       | der Vater            | -               | kin own he
-mother       | die Mutter           | -               | kin own she
-grandfather  | der Großvater        | -               | kin own he
-grandmother  | die Großmutter       | -               | kin own she
+teacher      | der Lehrer           | Lehrer          | job own he grown
+doctor       | der Arzt             | Ärzte           | job own he grown
+student      | der Student          | Studenten       | job weak he grown
+pupil        | der Schüler          | Schüler         | job he grown
+baker        | der Bäcker           | Bäcker          | job he grown
+farmer       | der Bauer            | Bauern          | job weak he grown
+waiter       | der Kellner          | Kellner         | job he grown
+policeman    | der Polizist         | Polizisten      | job weak he grown
+nurse        | die Krankenschwester | Krankenschwestern | job she grown
+lawyer       | der Anwalt           | Anwälte         | job own he grown
+lady         | die Dame             | Damen           | she grown
+guest        | der Gast             | Gäste           | own he grown
+friend       | der Freund           | Freunde         | kin own he grown
+brother      | der Bruder           | Brüder          | kin own he grown
+sister       | die Schwester        | Schwestern      | kin own she grown
+son          | der Sohn             | Söhne           | kin own he grown
+daughter     | die Tochter          | Töchter         | kin own she grown
+uncle        | der Onkel            | -               | kin own he grown
+aunt         | die Tante            | Tanten          | kin own she grown
+father       | der Vater            | -               | kin own he grown
+mother       | die Mutter           | -               | kin own she grown
+grandfather  | der Großvater        | -               | kin own he grown
+grandmother  | die Großmutter       | -               | kin own she grown
 """
 
 ANIMALS = """
@@ -95,14 +95,14 @@ hat          | der Hut              | Hüte            | wear colour
 dress        | das Kleid            | Kleider         | wear colour length washable
 shirt        | das Hemd             | Hemden          | wear colour washable
 jacket       | die Jacke            | Jacken          | wear colour washable
-shoe         | der Schuh            | Schuhe          | wear colour washable
+sweater      | der Pullover         | Pullover        | wear colour washable
 lamp         | die Lampe            | Lampen          | device
 computer     | der Computer         | Computer        | device heavy
 radio        | das Radio            | Radios          | device
 television   | der Fernseher        | Fernseher       | device heavy
-car          | das Auto             | Autos           | vehicle colour washable
-bicycle      | das Fahrrad          | Fahrräder       | vehicle colour washable
-boat         | das Boot             | Boote           | vehicle colour
+car          | das Auto             | Autos           | vehicle private colour washable
+bicycle      | das Fahrrad          | Fahrräder       | vehicle private colour washable
+boat         | das Boot             | Boote           | vehicle private colour
 bus          | der Bus              | Busse           | vehicle public full
 train        | der Zug              | Züge            | vehicle public full
 door         | die Tür              | Türen           | opening colour washable
@@ -122,9 +122,9 @@ flower       | die Blume            | Blumen          | flower colour portable
 key          | der Schlüssel        | Schlüssel       | thing portable
 knife        | das Messer           | Messer          | thing washable portable
 gift         | das Geschenk         | Geschenke       | thing portable
-ticket       | die Fahrkarte        | Fahrkarten      | portable
+ticket       | die Fahrkarte        | Fahrkarten      | portable priced
 umbrella     | der Regenschirm      | Regenschirme    | thing colour breakable portable
-clock        | die Uhr              | Uhren           | thing breakable heavy
+clock        | die Uhr              | Uhren           | thing breakable heavy portable
 """
 
 PLACES = """
@@ -132,28 +132,28 @@ house        | das Haus             | Häuser          | building dim own colour
 garden       | der Garten           | Gärten          | land calm own
 kitchen      | die Küche            | -               | room warmth washable own
 room         | das Zimmer           | Zimmer          | room warmth calm dim washable own
-office       | das Büro             | Büros           | room calm own
-school       | die Schule           | Schulen         | building
-church       | die Kirche           | Kirchen         | building calm dim
-hotel        | das Hotel            | Hotels          | building inn full calm
-restaurant   | das Restaurant       | Restaurants     | building inn full
-museum       | das Museum           | Museen          | building sight
-cinema       | das Kino             | Kinos           | building full
-library      | die Bibliothek       | Bibliotheken    | building calm
-hospital     | das Krankenhaus      | Krankenhäuser   | building
-castle       | das Schloss          | Schlösser       | building
-station      | der Bahnhof          | Bahnhöfe        | building
+office       | das Büro             | -               | room calm own
+school       | die Schule           | -               | building
+church       | die Kirche           | -               | building calm dim
+hotel        | das Hotel            | -               | building inn full calm
+restaurant   | das Restaurant       | -               | building inn full
+museum       | das Museum           | -               | building sight
+cinema       | das Kino             | -               | building full
+library      | die Bibliothek       | -               | building calm
+hospital     | das Krankenhaus      | -               | building
+castle       | das Schloss          | -               | building
+station      | der Bahnhof          | -               | building
 bridge       | die Brücke           | Brücken         | building length
-street       | die Straße           | Straßen         | land length calm dim
-park         | der Park             | Parks           | land calm
-forest       | der Wald             | Wälder          | land calm dim
-city         | die Stadt            | Städte          | land sight
-village      | das Dorf             | Dörfer          | land calm
-market       | der Markt            | Märkte          | land
-lake         | der See              | Seen            | water warmth
-river        | der Fluss            | Flüsse          | water length
-beach        | der Strand           | Strände         | water
-tree         | der Baum             | Bäume           | flower
+street       | die Straße           | -               | land length calm dim
+park         | der Park             | -               | land calm
+forest       | der Wald             | -               | land calm dim
+city         | die Stadt            | -               | land sight
+village      | das Dorf             | -               | land calm
+market       | der Markt            | -               | land
+lake         | der See              | -               | water warmth
+river        | der Fluss            | -               | water
+beach        | der Strand           | -               | water
+tree         | der Baum             | -               | scenery
 """
 
 GENDER_OF_ARTICLE: dict[str, Gender] = {"der": "m", "die": "f", "das": "n"}

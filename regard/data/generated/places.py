@@ -5,7 +5,7 @@ im Kino, and "to the cinema" always ins Kino. German tells the two apart by the 
 another preposition (zu).
 
 A line reads: noun | English preposition | German one | German one for going there | tags. The tags say which
-verbs take the place (see verbs.py).
+verbs take the place (see verbs.py), which can also name the noun itself.
 """
 
 from dataclasses import dataclass
@@ -18,26 +18,26 @@ from regard.data.generated.lexicon import Noun
 from regard.data.generated.nouns import NOUN
 
 SPOTS = """
-house        | in          | in     | in | home
+house        | in          | in     | in | home dwelling
 garden       | in          | in     | in | home outdoors
 kitchen      | in          | in     | in | home kitchen
 room         | in          | in     | in | home
 office       | in          | in     | in | indoors
 church       | in          | in     | in | indoors far
-hotel        | in          | in     | zu | indoors far inn
+hotel        | in          | in     | zu | indoors far inn dwelling
 restaurant   | in          | in     | in | indoors far inn
 museum       | in          | in     | in | indoors far
 cinema       | at          | in     | in | indoors far
 library      | in          | in     | in | indoors far
 hospital     | in          | in     | in | indoors far
-castle       | in          | in     | zu | indoors far
+castle       | in          | in     | zu | indoors far dwelling
 station      | at          | an     | zu | stop far
 bridge       | on          | auf    | zu | outdoors
 street       | on          | auf    | -  | outdoors
 park         | in          | in     | in | outdoors far
 forest       | in          | in     | in | outdoors far
-city         | in          | in     | in | trade far
-village      | in          | in     | in | trade far
+city         | in          | in     | in | trade far dwelling
+village      | in          | in     | in | trade far dwelling
 market       | at          | auf    | zu | trade far
 lake         | at          | an     | zu | outdoors far
 beach        | at          | an     | zu | outdoors far
@@ -81,10 +81,11 @@ def _spots(table: str) -> tuple[list[Spot], list[Spot]]:
     there, thither = [], []
     for line in table.strip().splitlines():
         noun, english, german, towards, tags = (column.strip() for column in line.split("|"))
-        there.append(Spot(NOUN[noun], english, german, "dat", frozenset(tags.split()) | {"any"}))
+        all_tags = frozenset((*tags.split(), "any", noun))
+        there.append(Spot(NOUN[noun], english, german, "dat", all_tags))
         if towards != "-":
             case: Case = "dat" if towards == "zu" else "acc"
-            thither.append(Spot(NOUN[noun], "to", towards, case, frozenset(tags.split()) | {"any"}))
+            thither.append(Spot(NOUN[noun], "to", towards, case, all_tags))
     return there, thither
 
 
@@ -110,11 +111,11 @@ def locations(tags: frozenset[str]) -> Where:
     spots = tuple(spot for spot in LOCATIONS if tags & spot.tags and not (spot.tags & {"container", "swim"}) - tags)
     at_home = (AT_HOME,) if tags & {"home", "any"} else ()
     at_school = (AT_SCHOOL,) if tags & {"school", "any"} else ()
-    return Where(spots, at_home + at_school + (IN_CITIES if "city" in tags else ()))
+    return Where(spots, at_home + at_school + (IN_CITIES if "towns" in tags else ()))
 
 
 @cache
 def directions(tags: frozenset[str]) -> Where:
     """Where somebody can go."""
     spots = tuple(spot for spot in DIRECTIONS if tags & spot.tags)
-    return Where(spots, ((HOME, TO_SCHOOL) if spots else ()) + (TO_CITIES if "city" in tags else ()))
+    return Where(spots, ((HOME, TO_SCHOOL) if spots else ()) + (TO_CITIES if "towns" in tags else ()))

@@ -5,6 +5,9 @@ English nouns of nouns.py ("-" for none). A bar in the German marks a separable 
 - "state": simple present in English ("knows"), and no habits; "need", "see" and "hear" can be future too;
 - "event": too short to be going on, so no present at all ("lost", "will lose");
 - "present": never in the past;
+- "project": no habit, and what comes into being has no qualities yet;
+- "unwilled": no modal, nobody can or wants to lose something;
+- "timed": a habit at a certain time ("every day") rather than a frequent one ("often");
 - "placed": the sentence is incomplete without a place.
 
 One English verb has two German ones only where the sentence shows which: people essen and animals fressen, one
@@ -37,33 +40,30 @@ class Verb:
 
 INTRANSITIVE = """
 sleep        | schlafen      | person animal | - | home outdoors | -
-work         | arbeiten      | person        | - | any city      | -
+work         | arbeiten      | person        | - | any towns | -
 play         | spielen       | kid pet       | - | home outdoors | -
 swim         | schwimmen     | person dog duck | - | swim        | -
 dance        | tanzen        | person        | - | any           | -
 sing         | singen        | person bird   | - | any           | -
 laugh        | lachen        | person        | - | any           | -
-cry          | weinen        | person        | - | any           | -
+cry          | weinen        | person        | - | any | unwilled
 run          | rennen        | person pet horse | - | outdoors   | -
 sit          | sitzen        | person pet    | - | any           | placed
-stand        | stehen        | person farm   | - | any           | placed
-stay         | bleiben       | person        | - | any city      | placed
-live         | wohnen        | person        | - | home city     | placed state
-shop         | ein|kaufen    | person        | - | trade city    | -
+stay         | bleiben       | person        | - | any towns | placed
+live         | wohnen        | person        | - | dwelling towns | placed state
+shop         | ein|kaufen    | person        | - | trade towns | -
 watch TV     | fern|sehen    | person        | - | home          | -
-get up       | auf|stehen    | person        | - | -             | -
-wake up      | auf|wachen    | person animal | - | -             | -
-fall asleep  | ein|schlafen  | person pet    | - | home          | -
-arrive       | an|kommen     | person public | - | stop city     | -
-leave        | ab|fahren     | public        | - | -             | -
+get up       | auf|stehen    | person        | - | - | timed
+fall asleep  | ein|schlafen  | person pet    | - | home | timed
+arrive       | an|kommen     | person public | - | stop towns | timed
+leave        | ab|fahren     | public        | - | - | timed
 come back    | zurück|kommen | person pet    | - | -             | -
-run away     | weg|laufen    | kid animal    | - | -             | -
 """
 
 DIRECTION = """
 go           | gehen         | person        | - | any           | -
-drive        | fahren        | person        | - | far city      | -
-fly          | fliegen       | person        | - | city          | -
+drive        | fahren        | grown         | - | far towns | -
+fly          | fliegen       | person        | - | towns | -
 come         | kommen        | person        | - | far           | -
 """
 
@@ -72,12 +72,10 @@ eat          | essen         | person        | food          | home park inn out
 eat          | fressen       | animal        | feed          | outdoors      | -
 drink        | trinken       | person        | drink         | home inn outdoors | -
 cook         | kochen        | person        | cooked        | kitchen       | -
-cut          | schneiden     | person        | bread cake cheese meat apple tomato | kitchen | -
 order        | bestellen     | person        | food drink    | inn           | -
-try          | probieren     | person        | food drink    | -             | -
 bring        | mit|bringen   | person        | food drink portable | -       | -
-buy          | kaufen        | person        | food drink wear vehicle device portable furniture | trade city | -
-sell         | verkaufen     | person        | wear vehicle device house picture horse cow bread apple | trade city | -
+buy          | kaufen        | person        | food drink wear private device portable furniture | trade towns | -
+sell         | verkaufen     | grown         | wear private device house picture horse cow bread apple | trade towns | -
 read         | lesen         | person        | book newspaper letter story poem | home library park | -
 write        | schreiben     | person        | written book song | home library | -
 sing         | singen        | person        | song          | church park   | -
@@ -85,40 +83,35 @@ wear         | tragen        | person        | wear          | -             | -
 put on       | an|ziehen     | person        | wear          | -             | -
 take off     | aus|ziehen    | person        | wear          | -             | -
 wash         | waschen       | person        | shirt jacket coat dress car dog cup glass | - | -
-clean        | putzen        | person        | window door shoe kitchen car table | - | -
+clean        | putzen        | person        | window door kitchen car table bicycle | - | -
 tidy         | auf|räumen    | person        | room kitchen office house garden | - | -
-repair       | reparieren    | person        | device vehicle door chair clock bridge | - | -
-build        | bauen         | person        | building boat table chair | -        | -
+repair       | reparieren    | grown         | device vehicle door chair clock bridge | - | -
+build        | bauen         | grown         | house bridge church boat table chair | - | project
 paint        | malen         | person        | picture flower animal | -         | -
-draw         | zeichnen      | person        | tree animal building flower | -   | -
-photograph   | fotografieren | person        | animal building flower person | - | -
 open         | auf|machen    | person        | opening gift letter umbrella | -  | -
 close        | zu|machen     | person        | opening umbrella book | -         | -
 turn on      | an|machen     | person        | device        | -             | -
 turn off     | aus|machen    | person        | device        | -             | -
 throw away   | weg|werfen    | person        | portable wear chair bread | -     | -
-hold         | halten        | person        | portable      | -             | -
 take         | nehmen        | person        | portable cake apple | -           | -
-hide         | verstecken    | person        | portable      | home          | -
 look for     | suchen        | person        | portable pet kid kin wear | home   | -
 feed         | füttern       | person        | animal        | -             | -
 watch        | beobachten    | person pet    | animal person public | -          | -
 visit        | besuchen      | person        | person museum castle church | -   | -
-meet         | treffen       | person        | person        | any city      | -
+meet         | treffen       | person        | person        | any towns | -
 call         | an|rufen      | person        | person        | -             | -
 invite       | ein|laden     | person        | person        | -             | -
 pick up      | ab|holen      | person        | person        | stop school | -
 ask          | fragen        | person        | person        | -             | -
 kiss         | küssen        | person        | person        | -             | -
-hug          | umarmen       | person        | person        | -             | -
 find         | finden        | person        | portable pet wear | any       | event
-lose         | verlieren     | person        | portable wear | any           | event
-forget       | vergessen     | person        | portable wear | -             | event
+lose         | verlieren     | person        | portable wear | any | event unwilled
+forget       | vergessen     | person        | portable wear | - | event unwilled
 see          | sehen         | person pet    | person animal building vehicle tree lake | any | state future
 hear         | hören         | person pet    | person animal song public radio | - | state future
-need         | brauchen      | person        | portable device vehicle wear furniture job | - | state future
-have         | haben         | person        | portable device vehicle wear furniture animal | - | state
-know         | kennen        | person        | person story poem song city village | - | state
+need         | brauchen      | person        | portable device private wear furniture job | - | state future unwilled
+have         | haben         | person        | portable device private wear furniture animal | - | state
+know         | kennen        | person        | person story poem song city village | - | state present
 understand   | verstehen     | person        | person story poem letter book | - | state
 like         | mögen         | person        | person animal food drink read land | - | state present
 love         | lieben        | person        | person animal song city | -     | state
@@ -128,31 +121,26 @@ DATIVE = """
 help         | helfen        | person        | person animal | any           | -
 thank        | danken        | person        | person        | -             | -
 answer       | antworten     | person        | person        | -             | -
-follow       | folgen        | person pet    | person animal vehicle | -     | -
+follow       | folgen        | person pet    | person animal car bus | - | -
 listen to    | zu|hören      | person        | person        | -             | -
-trust        | vertrauen     | person        | person        | -             | state
 believe      | glauben       | person        | person        | -             | state
-belong to    | gehören       | portable vehicle animal building wear | person | - | state
+belong to    | gehören       | portable private animal wear house garden | person | - | state
 """
 
 DITRANSITIVE = """
 give         | geben         | person        | portable wear animal food drink | - | -
 show         | zeigen        | person        | portable animal building device wear | - | -
 send         | schicken      | person        | letter book gift flower picture poem story | - | -
-lend         | leihen        | person        | portable vehicle wear | -     | -
 offer        | an|bieten     | person        | food drink    | -             | -
 """
 
 # The last column is the preposition, English and German.
 PREPOSITIONAL = """
 wait         | warten        | person        | person public letter | -      | for auf
-think        | denken        | person        | person animal house gift | -  | of an
 talk         | sprechen      | person        | person        | -             | to mit
 play         | spielen       | kid pet       | ball animal kid | -           | with mit
-dance        | tanzen        | person        | person        | -             | with mit
-work         | arbeiten      | person        | person        | -             | with mit
 """
-PREPOSITION_CASES: dict[str, Case] = {"auf": "acc", "an": "acc", "mit": "dat"}
+PREPOSITION_CASES: dict[str, Case] = {"auf": "acc", "mit": "dat"}
 
 
 def _verbs(frame: Frame, table: str) -> tuple[Verb, ...]:
@@ -188,6 +176,10 @@ VERBS = (
 )
 
 BE = Verb("be", "sein", "copula")
+WEATHER = tuple(
+    Verb(english, german, "intransitive", places=frozenset({"towns"}))
+    for english, german in (("rain", "regnen"), ("snow", "schneien"))
+)
 
 # Verbs with a clause for an object. They are always in the simple present, so that no tense depends on another.
 KNOW, BELIEVE, SAY, HOPE, THINK, ASK = (

@@ -25,11 +25,11 @@ from torch import Tensor, nn
 from regard.config import Recipe
 from regard.errors import RegardError
 from regard.tasks.task import B, Task
-from regard.train import checkpoint
-from regard.train.checkpoint import Progress
-from regard.train.optim import adam, learning_rate
-from regard.train.progress import Display
-from regard.train.run import Run
+from regard.training import checkpoint
+from regard.training.checkpoint import Progress
+from regard.training.optim import adam, learning_rate
+from regard.training.progress import Display
+from regard.training.run import Run
 
 
 class Interrupted(Exception):

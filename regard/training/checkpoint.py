@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from regard.config import Recipe, to_dict
 from regard.data.batching import Place
 from regard.errors import RegardError
-from regard.train.run import Run
+from regard.training.run import Run
 
 FORMAT = 1
 FILES = ("model.safetensors", "training.safetensors")
@@ -181,7 +181,7 @@ def average(run: Run, steps: Iterable[int]) -> None:
             total[name] = total[name] + tensor.double() if name in total else tensor.double()
     mean = {name: (tensor / len(steps)).float() for name, tensor in total.items()}
     new = run.averaged.with_name(".averaged.new")
-    save_file(mean, new, metadata={"steps": json.dumps(steps), "checksum": tensor_digest(mean)})
+    save_file(mean, new, metadata={"regard": json.dumps({"steps": steps, "checksum": tensor_digest(mean)})})
     flush(new)
     new.replace(run.averaged)
 
@@ -189,11 +189,11 @@ def average(run: Run, steps: Iterable[int]) -> None:
 def load_averaged(run: Run) -> dict[str, Tensor]:
     try:
         with safe_open(run.averaged, framework="pt") as file:
-            metadata = file.metadata() or {}
+            note = json.loads((file.metadata() or {}).get("regard", "{}"))
             tensors = {name: file.get_tensor(name) for name in list(file.keys())}
-    except (OSError, SafetensorError) as error:
+    except (OSError, SafetensorError, ValueError) as error:
         raise damaged(run.averaged) from error
-    if metadata.get("checksum") != tensor_digest(tensors):
+    if note.get("checksum") != tensor_digest(tensors):
         raise damaged(run.averaged)
     return tensors
 

@@ -19,9 +19,9 @@ from regard.decode.translator import Translator
 from regard.errors import RegardError
 from regard.models.transformer import Transformer, count_parameters
 from regard.tasks.translation import TranslationTask, build
-from regard.train import checkpoint
-from regard.train.loop import Loop, pick_device
-from regard.train.run import Run
+from regard.training import checkpoint
+from regard.training.loop import Loop, pick_device
+from regard.training.run import Run
 
 
 def train(

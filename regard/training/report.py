@@ -12,7 +12,7 @@ from regard.config import Recipe
 from regard.data.corpus import load_required, test_splits
 from regard.decode.translator import Translation, Translator
 from regard.tasks.scoring import Evaluation, evaluate
-from regard.train.run import Run, write_atomically
+from regard.training.run import Run, write_atomically
 from regard.view import AttentionMap, AttentionView, alignment_text, attention_page, attention_png, loss_curve_png
 
 N_SHOWN = 5

@@ -1,0 +1,91 @@
+"""Subwords: trained, reversible, saved, and explained when they cannot be learned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from regard.config import TokenizerConfig
+from regard.data.tokenizer import BOS, EOS, PAD, UNK, Ragged, TokenizerPair, train
+from regard.errors import RegardError
+
+ENGLISH = [
+    "the old house stands by the river", "a small dog sleeps in the old house", "the river sings",
+    "seven sisters sold shells and stories", "his brother rode another horse to the other border",
+    "under the thunder nobody wonders about the hundred lights",
+] * 20  # fmt: skip
+GERMAN = [
+    "das alte Haus steht am Fluss", "ein kleiner Hund schläft im alten Haus", "der Fluss singt",
+    "sieben Schwestern verkauften Muscheln und Märchen", "sein Bruder ritt ein anderes Pferd zur anderen Grenze",
+    "unter dem Donner wundert sich niemand über die hundert Lichter",
+] * 20  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+@pytest.mark.parametrize("shared", [True, False])
+def test_text_survives_tokenisation_and_saving(tmp_path: Path, kind: str, shared: bool) -> None:
+    config = TokenizerConfig(kind=kind, vocab_size=50, shared=shared)  # type: ignore[arg-type]
+    tokenizers = train(config, ENGLISH, GERMAN, seed=1)
+    tokenizers.save(tmp_path / "tokenizer")
+    again = TokenizerPair.load(tmp_path / "tokenizer")
+    assert again.hash == tokenizers.hash
+    assert again.shared is shared
+    for tokenizer, text in ((again.source, ENGLISH[1]), (again.target, GERMAN[1])):
+        (tokens,) = tokenizer.encode([text])
+        assert tokens[-1] == EOS
+        assert UNK not in tokens
+        assert tokenizer.decode(tokens) == text
+    assert again.source.vocab_size == 50
+
+
+def test_special_symbols_come_first() -> None:
+    tokenizers = train(TokenizerConfig(vocab_size=50), ENGLISH, GERMAN, seed=1)
+    assert tokenizers.source.pieces([PAD, BOS, EOS, UNK]) == ["<pad>", "<s>", "</s>", "<unk>"]
+
+
+def test_training_is_deterministic() -> None:
+    config = TokenizerConfig(vocab_size=50)
+    assert train(config, ENGLISH, GERMAN, 1).hash == train(config, ENGLISH, GERMAN, 1).hash
+
+
+def test_words_number_the_whitespace_words() -> None:
+    tokenizer = train(TokenizerConfig(vocab_size=50), ENGLISH, GERMAN, seed=1).source
+    text = "the house sings"
+    (tokens,) = tokenizer.encode([text])
+    numbers = tokenizer.words(tokens)
+    assert numbers[-1] == -1  # the end symbol
+    assert sorted(set(numbers[:-1])) == [0, 1, 2]
+    for word, letters in enumerate(text.split()):
+        pieces = [p for p, n in zip(tokenizer.pieces(tokens), numbers, strict=True) if n == word]
+        assert "".join(pieces).replace("▁", "") == letters
+
+
+def test_bytes_spell_what_training_never_saw() -> None:
+    plain, spelled = (
+        train(TokenizerConfig(vocab_size=size, byte_fallback=fallback), ENGLISH, GERMAN, 1).source
+        for size, fallback in ((50, False), (310, True))
+    )
+    assert UNK in plain.encode(["日本"])[0]
+    assert spelled.decode(spelled.encode(["日本"])[0]) == "日本"
+
+
+@pytest.mark.parametrize(("size", "message"), [(5000, "set it to at most"), (10, "too small for the characters")])
+def test_an_impossible_vocabulary_size_is_explained(size: int, message: str) -> None:
+    with pytest.raises(RegardError, match=f"vocab_size = {size}.*{message}"):
+        train(TokenizerConfig(vocab_size=size), ENGLISH, GERMAN, seed=1)
+
+
+def test_a_damaged_or_missing_model_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RegardError, match=r"no file .*source\.model"):
+        TokenizerPair.load(tmp_path)
+    (tmp_path / "shared.model").write_bytes(b"not a model")
+    with pytest.raises(RegardError, match="damaged"):
+        TokenizerPair.load(tmp_path)
+
+
+def test_ragged_keeps_sequences_apart() -> None:
+    ragged = Ragged.of([[1, 2], [], [3]])
+    assert [ragged[i].tolist() for i in range(len(ragged))] == [[1, 2], [], [3]]
+    assert np.array_equal(ragged.lengths, [2, 0, 1])

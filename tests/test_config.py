@@ -1,0 +1,95 @@
+"""Recipes: what is read, what is refused, and in which words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from regard.config import differences, resolve, shipped, to_toml
+from regard.errors import RegardError
+
+
+def test_defaults_are_the_papers_base_model() -> None:
+    model = resolve({}).model
+    assert (model.n_layers, model.d_model, model.d_ff, model.n_heads, model.dropout) == (6, 512, 2048, 8, 0.1)
+    assert (model.norm, model.tie, model.attention_bias, model.activation) == ("post", "all", False, "relu")
+    assert (model.positions, model.sinusoid, model.norm_eps) == ("sinusoidal", "interleaved", 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"model": {"d_modle": 64}}, r"Unknown recipe key model\.d_modle \(did you mean d_model\?\)"),
+        ({"trian": {}}, r"Unknown recipe key trian \(did you mean train\?\)"),
+        ({"train": {"steps": "many"}}, r"train\.steps must be a whole number, not 'many'"),
+        ({"train": {"steps": 1.5}}, r"train\.steps must be a whole number, not 1\.5"),
+        ({"train": {"steps": True}}, r"train\.steps must be a whole number, not True"),
+        ({"train": {"compile": 1}}, r"train\.compile must be true or false, not 1"),
+        ({"model": {"norm": "pots"}}, r"model\.norm = 'pots' must be one of 'post', 'pre' \(did you mean post\?\)"),
+        ({"model": 3}, r"model is a section"),
+        ({"data": {"train": "a.en"}}, r"data\.train must be a list of texts"),
+        ({"data": {"train": ["a.en"]}}, r"data\.train needs two files, source and target, but has 1"),
+        ({"data": {"train": ["a", "b"], "corpus": "en-de"}}, r"exclude each other"),
+        ({"model": {"d_model": 10, "n_heads": 4}}, r"d_model = 10 is not a multiple of model\.n_heads = 4"),
+        ({"model": {"dropout": 1.5}}, r"model\.dropout = 1\.5 must lie in \[0, 1\)"),
+        ({"train": {"steps": 0}}, r"train\.steps = 0 must be at least 1"),
+        ({"tokenizer": {"shared": False}}, r"set model\.tie"),
+        ({"model": {"preset": "huge"}}, r"model\.preset = 'huge' must be one of 'base', 'big'"),
+        ({"train": {"keep": 2, "average": 5}}, r"train\.average = 5 needs train\.keep"),
+    ],
+)
+def test_what_is_wrong_is_named_with_the_fix(values: dict[str, object], message: str) -> None:
+    with pytest.raises(RegardError, match=message):
+        resolve(values)
+
+
+def test_overrides_change_single_keys() -> None:
+    recipe = resolve({}, ["train.steps=7", "name=mine", 'data.train=["a","b"]', "model.dropout=0"])
+    assert (recipe.train.steps, recipe.name, recipe.data.train, recipe.model.dropout) == (7, "mine", ("a", "b"), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [("train.steps", "has no '='"), ("train.stpes=3", r"train\.stpes \(did you mean steps\?\)"), ("name.x=1", "name")],
+)
+def test_bad_overrides_are_named(override: str, message: str) -> None:
+    with pytest.raises(RegardError, match=message):
+        resolve({"name": "x"}, [override])
+
+
+def test_a_recipe_survives_its_own_toml(tmp_path: Path) -> None:
+    recipe = resolve({"name": "Grüße \"x\"", "model": {"preset": "big", "d_k": 3}, "data": {"train": ["a b", "c"]}})
+    (tmp_path / "recipe.toml").write_text(to_toml(recipe), encoding="utf-8")
+    assert resolve(tmp_path / "recipe.toml") == recipe
+
+
+def test_differences_name_each_key() -> None:
+    ours, theirs = resolve({"train": {"steps": 5}}), resolve({"model": {"d_model": 64}})
+    assert differences(ours, theirs) == ["model.d_model: 512 here, 64 there", "train.steps: 5 here, 100000 there"]
+    assert differences(ours, ours) == []
+
+
+def test_every_shipped_recipe_resolves_and_is_named_after_its_file() -> None:
+    assert {"demo", "copy", "reverse"} <= set(shipped())
+    for name, path in shipped().items():
+        assert resolve(name).name == name
+        assert path.read_text().startswith("#")  # a header that says what to expect
+
+
+def test_missing_and_broken_recipes_are_named(tmp_path: Path) -> None:
+    with pytest.raises(RegardError, match=r"No recipe named dmeo \(did you mean demo\?\)"):
+        resolve("dmeo")
+    with pytest.raises(RegardError, match=r"No recipe file nowhere\.toml"):
+        resolve("nowhere.toml")
+    (tmp_path / "bad.toml").write_text("steps = = 3")
+    with pytest.raises(RegardError, match=r"bad\.toml is not valid TOML.*line 1"):
+        resolve(tmp_path / "bad.toml")
+
+
+def test_configuration_imports_no_torch() -> None:
+    import subprocess
+    import sys
+
+    code = "import sys, regard.config, regard.cli; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

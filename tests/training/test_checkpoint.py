@@ -1,0 +1,164 @@
+"""Checkpoints: complete or absent, checked, never unpickled."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import regard
+from regard.errors import RegardError
+from regard.training.run import Run
+
+
+@pytest.fixture
+def run(tiny_recipe: dict[str, Any], tmp_path: Path) -> Path:
+    regard.train(tiny_recipe, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_a_finished_run_explains_itself(run: Path) -> None:
+    names = {path.name for path in run.iterdir() if not path.name.startswith(".")}
+    assert names == {
+        "recipe.toml", "tokenizer", "checkpoints", "best", "averaged.safetensors", "log.jsonl", "samples.txt"
+    }  # fmt: skip
+    state = json.loads((run / "best" / "state.json").read_text())
+    assert state["format"] == 1
+    assert state["recipe"]["train"]["steps"] == 12
+    assert re.fullmatch("[0-9a-f]{64}", state["tokenizer"])
+    kinds = [json.loads(line)["kind"] for line in (run / "log.jsonl").read_text().splitlines()]
+    assert kinds.count("train") == 3
+    assert kinds.count("valid") == 2
+
+
+def test_averaged_weights_are_the_mean_of_the_last_checkpoints(run: Path) -> None:
+    parts = [load_file(run / "checkpoints" / f"step-{step:06d}" / "model.safetensors") for step in (8, 12)]
+    averaged = load_file(run / "averaged.safetensors")
+    for name, tensor in averaged.items():
+        torch.testing.assert_close(tensor, (parts[0][name] + parts[1][name]) / 2)
+
+
+def test_any_of_the_weights_can_be_loaded(run: Path) -> None:
+    sums = {w: float(regard.load(run, w).model.output.weight.double().sum()) for w in ("averaged", "best", "last")}
+    assert sums["averaged"] != sums["last"]
+    assert float(regard.load(run).model.output.weight.double().sum()) == sums["averaged"]
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "training.safetensors", "state.json"])
+@pytest.mark.parametrize("harm", ["truncate", "flip", "delete"])
+def test_a_harmed_checkpoint_is_refused_by_name(
+    run: Path, tiny_recipe: dict[str, Any], name: str, harm: str
+) -> None:
+    path = run / "checkpoints" / "step-000012" / name
+    data = bytearray(path.read_bytes())
+    if harm == "truncate":
+        path.write_bytes(data[: len(data) // 2])
+    elif harm == "flip":
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+    else:
+        path.unlink()
+    with pytest.raises(RegardError, match=rf"step-000012/{name} is missing, truncated or altered.*Delete the folder"):
+        regard.train(tiny_recipe, run)
+
+
+def test_without_the_harmed_checkpoint_the_run_goes_on_to_the_same_end(
+    run: Path, tiny_recipe: dict[str, Any]
+) -> None:
+    before = (run / "averaged.safetensors").read_bytes()
+    shutil.rmtree(run / "checkpoints" / "step-000012")
+    regard.train(tiny_recipe, run)
+    assert (run / "averaged.safetensors").read_bytes() == before
+
+
+def test_harmed_averaged_weights_are_refused(run: Path) -> None:
+    data = bytearray((run / "averaged.safetensors").read_bytes())
+    data[-5] ^= 1
+    (run / "averaged.safetensors").write_bytes(data)
+    with pytest.raises(RegardError, match=r"averaged\.safetensors is missing, truncated or altered"):
+        regard.load(run)
+
+
+def test_another_recipe_in_the_same_directory_is_refused_with_the_differences(
+    run: Path, tiny_recipe: dict[str, Any]
+) -> None:
+    with pytest.raises(RegardError, match=r"differs in: seed: 2 here, 1 there; train\.steps: 15 here, 12 there"):
+        regard.train(tiny_recipe, run, {"train.steps": 15, "seed": 2})
+
+
+def test_a_directory_with_other_things_in_it_is_refused(tmp_path: Path, tiny_recipe: dict[str, Any]) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("…")
+    with pytest.raises(RegardError, match="not empty and not a run directory"):
+        regard.train(tiny_recipe, tmp_path / "mine")
+    with pytest.raises(RegardError, match=r"is not a run directory: it has no recipe\.toml"):
+        regard.load(tmp_path / "mine")
+
+
+def test_a_second_training_in_the_same_directory_is_refused(tmp_path: Path, tiny_recipe: dict[str, Any]) -> None:
+    from regard.config import resolve
+
+    run = Run.create(tmp_path / "run", resolve(tiny_recipe))
+    with run.locked(), pytest.raises(RegardError, match="Another process is training"):
+        regard.train(tiny_recipe, tmp_path / "run")
+
+
+def test_only_the_newest_and_the_best_checkpoints_are_kept(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
+    changes = {"train.steps": 40, "train.keep": 2, "train.average": 2, "train.save_every": 2, "train.lr_scale": 200.0,
+               "train.valid_every": 4}  # fmt: skip
+    regard.train(tiny_recipe, tmp_path / "run", changes)  # so high a rate that the best comes early
+    run = Run.open(tmp_path / "run")
+    best = json.loads((run.checkpoint(40) / "state.json").read_text())["progress"]["best_step"]
+    assert best < 36
+    assert run.steps() == [best, 38, 40]
+    assert run.best.resolve() == run.checkpoint(best).resolve()
+
+
+FULL_DISK = """
+import json, resource, signal, sys, regard
+from regard.errors import RegardError
+recipe, run = json.loads(sys.argv[1]), sys.argv[2]
+regard.train({**recipe, "train": {**recipe["train"], "steps": 4}}, run + "-probe")
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+import regard.training.checkpoint as checkpoint
+whole = checkpoint.save
+def limited(run, progress, *rest):
+    if progress.step == 8:  # from here on no file can grow beyond a few kilobytes
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+    return whole(run, progress, *rest)
+checkpoint.save = limited
+try:
+    regard.train(recipe, run)
+except RegardError as error:
+    print(error)
+"""
+
+
+def test_a_full_disk_while_saving_loses_nothing(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
+    """The kernel refuses to write past a limit, as a full disk does; then there is room again."""
+    run = tmp_path / "run"
+    command = [sys.executable, "-c", FULL_DISK, json.dumps(tiny_recipe), str(run)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert "checkpoint of step 8 could not be written" in result.stdout, result.stderr
+    assert "make room and give the same command again" in result.stdout
+    names = sorted(path.name for path in (run / "checkpoints").iterdir())
+    assert "step-000008" not in names
+    assert "step-000004" in names
+    regard.train(tiny_recipe, run)
+    regard.train(tiny_recipe, tmp_path / "undisturbed")
+    ours, theirs = (path / "averaged.safetensors" for path in (run, tmp_path / "undisturbed"))
+    assert ours.read_bytes() == theirs.read_bytes()
+
+
+def test_no_pickle_anywhere_in_the_package() -> None:
+    package = Path(regard.__file__).parent
+    for path in package.rglob("*.py"):
+        assert not re.search(r"\bpickle\b\.|import pickle|torch\.(load|save)\(", path.read_text()), path
