@@ -7,6 +7,7 @@ Results go to stdout, progress and remarks to stderr. Exit codes: 0 done, 1 some
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -18,7 +19,7 @@ from rich.console import Console
 
 import regard
 from regard.config import resolve, shipped
-from regard.errors import RegardError
+from regard.errors import Interrupted, RegardError
 
 app = typer.Typer(
     help="Attention models for sequences: train them, check them, look inside them.",
@@ -200,11 +201,13 @@ train.__doc__ = (train.__doc__ or "").replace("RECIPES", ", ".join(shipped()))
 
 def main(command: Callable[[], None] = app) -> None:
     """Run the command; a known problem ends in one sentence."""
-    from contextlib import suppress
-
     try:
         command()
     except RegardError as error:
-        with suppress(BrokenPipeError):
-            console.print(f"regard: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
-        sys.exit(2)
+        interrupted = isinstance(error, Interrupted)
+        style = "yellow" if interrupted else "red"
+        console.print(f"regard: {error}", style=style, highlight=False, markup=False, soft_wrap=True)
+        sys.exit(130 if interrupted else 2)
+    except BrokenPipeError:  # the reader of our output has gone, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

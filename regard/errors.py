@@ -10,6 +10,10 @@ class RegardError(Exception):
     """Bad input, a bad recipe or a damaged file; the message names the place and the fix."""
 
 
+class Interrupted(RegardError):
+    """Ctrl-C or a polite kill; the message says what is saved and how to go on."""
+
+
 def nearest(word: str, candidates: Iterable[str]) -> str:
     """A hint such as ` (did you mean d_model?)`, or nothing where no candidate is close."""
     close = difflib.get_close_matches(word, list(candidates), n=1, cutoff=0.5)

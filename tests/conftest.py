@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from string import ascii_lowercase
 
 # Chosen before torch is imported, and for child processes: two threads whatever the machine has.
 os.environ.setdefault("OMP_NUM_THREADS", "2")
@@ -33,9 +34,6 @@ def tiny() -> Callable[..., Transformer]:
     return make
 
 
-SYMBOLS = "a b c d e f g h i j k l m n o p q r s t u v w x y z".split()
-
-
 def write_copy_corpus(folder: Path, sizes: dict[str, int], longest: int = 8) -> dict[str, list[str]]:
     """Files of symbol sequences to be copied; returns the recipe's data entries."""
     generator = torch.Generator().manual_seed(5)
@@ -44,7 +42,9 @@ def write_copy_corpus(folder: Path, sizes: dict[str, int], longest: int = 8) -> 
         lines = []
         for _ in range(size):
             length = int(torch.randint(1, longest + 1, (), generator=generator))
-            lines.append(" ".join(SYMBOLS[i] for i in torch.randint(0, 26, (length,), generator=generator).tolist()))
+            lines.append(
+                " ".join(ascii_lowercase[i] for i in torch.randint(0, 26, (length,), generator=generator).tolist())
+            )
         for side in ("src", "tgt"):
             (folder / f"{split}.{side}").write_text("\n".join(lines) + "\n")
         entries[split] = [str(folder / f"{split}.src"), str(folder / f"{split}.tgt")]
@@ -61,7 +61,7 @@ def tiny_recipe(tmp_path: Path) -> dict[str, object]:
         "tokenizer": {"vocab_size": 40},
         "model": {**TINY, "dropout": 0.1},
         "train": {
-            "steps": 12, "batch_tokens": 200, "warmup_steps": 10, "report_every": 4, "valid_every": 6,
+            "steps": 12, "batch_tokens": 200, "warmup_steps": 30, "lr_scale": 0.3, "report_every": 4, "valid_every": 6,
             "valid_sentences": 8, "save_every": 4, "tensorboard": False, "average": 2,
         },
     }  # fmt: skip

@@ -59,7 +59,7 @@ def test_bad_overrides_are_named(override: str, message: str) -> None:
 
 
 def test_a_recipe_survives_its_own_toml(tmp_path: Path) -> None:
-    recipe = resolve({"name": "Grüße \"x\"", "model": {"preset": "big", "d_k": 3}, "data": {"train": ["a b", "c"]}})
+    recipe = resolve({"name": 'Grüße "x"', "model": {"preset": "big", "d_k": 3}, "data": {"train": ["a b", "c"]}})
     (tmp_path / "recipe.toml").write_text(to_toml(recipe), encoding="utf-8")
     assert resolve(tmp_path / "recipe.toml") == recipe
 

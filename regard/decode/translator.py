@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
 
-from regard.config import DecodeConfig
+from regard.config import DecodeConfig, read_section
 from regard.data.batching import in_order_of_length
 from regard.data.tokenizer import BOS, EOS, PAD, SYMBOLS, UNK, TokenizerPair
 from regard.decode.search import Hypothesis, SearchOptions, beam_search, greedy_search
@@ -64,7 +64,7 @@ class Translator:
     @torch.inference_mode()
     def search(self, sentences: Sequence[str], n_best: int = 1, **options: Any) -> list[list[Translation]]:
         """The n best translations of each sentence, best first; an empty sentence translates to itself."""
-        config = replace(self.config, **options)
+        config = read_section(DecodeConfig, {**vars(self.config), **options}, "decode.")
         encoded = self.tokenizers.source.encode(sentences)
         found: list[list[Translation]] = [[Translation(text, "", 0.0, 0.0, [], [])] for text in sentences]
         filled = [i for i, tokens in enumerate(encoded) if len(tokens) > 1]

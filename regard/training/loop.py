@@ -23,17 +23,13 @@ from rich.console import Console
 from torch import Tensor, nn
 
 from regard.config import Recipe
-from regard.errors import RegardError
+from regard.errors import Interrupted, RegardError
 from regard.tasks.task import B, Task
 from regard.training import checkpoint
 from regard.training.checkpoint import Progress
 from regard.training.optim import adam, learning_rate
 from regard.training.progress import Display
 from regard.training.run import Run
-
-
-class Interrupted(Exception):
-    """Ctrl-C or a polite kill; everything is saved."""
 
 
 class Loop(Generic[B]):
@@ -62,7 +58,10 @@ class Loop(Generic[B]):
                 self.one_step(display)
                 if self.stop_asked:
                     self.save()
-                    raise Interrupted
+                    raise Interrupted(
+                        f"Stopped. Saved step {self.progress.step} in {self.run.path}; "
+                        "the same command goes on from there."
+                    )
             self.save()
 
     def one_step(self, display: Display) -> None:

@@ -118,6 +118,8 @@ def load(run: str | Path, weights: str = "auto", device: str = "auto") -> Transl
 
 
 def load_weights(run: Run, which: str = "auto") -> dict[str, torch.Tensor]:
+    if which not in ("auto", "averaged", "best", "last"):
+        raise RegardError(f"There are no weights called {which}: choose averaged, best, last or auto.")
     if which == "averaged" or (which == "auto" and run.averaged.exists()):
         return checkpoint.load_averaged(run)
     if not run.steps():

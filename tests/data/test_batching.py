@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -26,7 +28,7 @@ def test_no_batch_exceeds_the_budget_and_little_is_padding() -> None:
 def test_batches_are_as_full_as_they_can_be() -> None:
     lengths = np.sort(LENGTHS)
     batches = cut(np.arange(2000), lengths, 300)
-    for batch, following in zip(batches, batches[1:], strict=False):
+    for batch, following in pairwise(batches):
         assert (len(batch) + 1) * lengths[following[0]] > 300
 
 

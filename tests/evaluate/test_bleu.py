@@ -12,7 +12,12 @@ import pytest
 from regard.errors import RegardError
 from regard.evaluate.bleu import bleu, chrf, exact_match
 
-REFERENCES = ["The old house stands by the river.", "A dog — small & wet — sleeps!", "It's “quoted”, isn't it?", "x"] * 5
+REFERENCES = [
+    "The old house stands by the river.",
+    "A dog — small & wet — sleeps!",
+    "It's “quoted”, isn't it?",
+    "x",
+] * 5
 HYPOTHESES = ["The old house is by the river.", "A dog - small & wet - sleeps!", "It's \"quoted\", isn't it?", ""] * 5
 
 
@@ -21,7 +26,9 @@ def test_scores_and_intervals_equal_the_sacrebleu_command(tmp_path: Path, metric
     for name, lines in (("ref", REFERENCES), ("hyp", HYPOTHESES)):
         (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     command = [sys.executable, "-m", "sacrebleu", str(tmp_path / "ref"), "-i", str(tmp_path / "hyp"), "-m", metric]
-    printed = subprocess.run([*command, "--confidence", "-f", "json", "-w", "9"], capture_output=True, check=True).stdout
+    printed = subprocess.run(
+        [*command, "--confidence", "-f", "json", "-w", "9"], capture_output=True, check=True
+    ).stdout
     theirs = json.loads(printed)
     ours = function(HYPOTHESES, REFERENCES)  # type: ignore[operator]
     assert ours.value == pytest.approx(theirs["score"], abs=1e-8)

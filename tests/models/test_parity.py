@@ -12,9 +12,7 @@ from regard.models.transformer import DecoderLayer, EncoderLayer, Transformer
 from regard.nn.attention import MultiHeadAttention
 from regard.nn.layout import Padded
 
-CONFIG = TransformerConfig(
-    n_layers=2, d_model=32, d_ff=48, n_heads=4, dropout=0.0, attention_bias=True, norm_eps=1e-5
-)
+CONFIG = TransformerConfig(n_layers=2, d_model=32, d_ff=48, n_heads=4, dropout=0.0, attention_bias=True, norm_eps=1e-5)
 
 
 def copy_linear(ours: nn.Linear, weight: torch.Tensor, bias: torch.Tensor | None = None) -> None:

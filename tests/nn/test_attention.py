@@ -125,9 +125,7 @@ def test_cached_self_attention_equals_the_full_pass() -> None:
     x = torch.randn(2, 6, 8)
     full = block(x, Padded.of([6, 6]), causal=True)
     cache = KVCache()
-    steps = [
-        block(x[:, i : i + 1], Padded.step(2, i, x.device), causal=True, cache=cache) for i in range(6)
-    ]
+    steps = [block(x[:, i : i + 1], Padded.step(2, i, x.device), causal=True, cache=cache) for i in range(6)]
     torch.testing.assert_close(torch.cat(steps, dim=1), full)
 
 

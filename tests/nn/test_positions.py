@@ -31,7 +31,9 @@ def test_a_shift_is_a_rotation_of_each_pair() -> None:
     table = sinusoids(torch.arange(40), d_model).double()
     for i in range(d_model // 2):
         turn = k / 10000 ** (2 * i / d_model)
-        rotation = torch.tensor([[math.cos(turn), math.sin(turn)], [-math.sin(turn), math.cos(turn)]], dtype=torch.float64)
+        rotation = torch.tensor(
+            [[math.cos(turn), math.sin(turn)], [-math.sin(turn), math.cos(turn)]], dtype=torch.float64
+        )
         pair = table[:, 2 * i : 2 * i + 2]
         torch.testing.assert_close(pair[k:], pair[:-k] @ rotation.T, atol=1e-5, rtol=1e-5)
 

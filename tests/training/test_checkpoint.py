@@ -47,16 +47,14 @@ def test_averaged_weights_are_the_mean_of_the_last_checkpoints(run: Path) -> Non
 
 
 def test_any_of_the_weights_can_be_loaded(run: Path) -> None:
-    sums = {w: float(regard.load(run, w).model.output.weight.double().sum()) for w in ("averaged", "best", "last")}
-    assert sums["averaged"] != sums["last"]
-    assert float(regard.load(run).model.output.weight.double().sum()) == sums["averaged"]
+    loaded = {which: regard.load(run, which).model.output.weight for which in ("averaged", "best", "last", "auto")}
+    assert not torch.equal(loaded["averaged"], loaded["last"])
+    assert torch.equal(loaded["averaged"], loaded["auto"])
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "training.safetensors", "state.json"])
 @pytest.mark.parametrize("harm", ["truncate", "flip", "delete"])
-def test_a_harmed_checkpoint_is_refused_by_name(
-    run: Path, tiny_recipe: dict[str, Any], name: str, harm: str
-) -> None:
+def test_a_harmed_checkpoint_is_refused_by_name(run: Path, tiny_recipe: dict[str, Any], name: str, harm: str) -> None:
     path = run / "checkpoints" / "step-000012" / name
     data = bytearray(path.read_bytes())
     if harm == "truncate":
@@ -70,9 +68,7 @@ def test_a_harmed_checkpoint_is_refused_by_name(
         regard.train(tiny_recipe, run)
 
 
-def test_without_the_harmed_checkpoint_the_run_goes_on_to_the_same_end(
-    run: Path, tiny_recipe: dict[str, Any]
-) -> None:
+def test_without_the_harmed_checkpoint_the_run_goes_on_to_the_same_end(run: Path, tiny_recipe: dict[str, Any]) -> None:
     before = (run / "averaged.safetensors").read_bytes()
     shutil.rmtree(run / "checkpoints" / "step-000012")
     regard.train(tiny_recipe, run)
@@ -161,4 +157,4 @@ def test_a_full_disk_while_saving_loses_nothing(tiny_recipe: dict[str, Any], tmp
 def test_no_pickle_anywhere_in_the_package() -> None:
     package = Path(regard.__file__).parent
     for path in package.rglob("*.py"):
-        assert not re.search(r"\bpickle\b\.|import pickle|torch\.(load|save)\(", path.read_text()), path
+        assert not re.search(r"\bpickle\.\w|import pickle|torch\.(load|save)\(", path.read_text()), path

@@ -97,9 +97,7 @@ def test_three_kills_change_no_byte(tmp_path: Path, uninterrupted: tuple[dict[st
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(4))
-def test_twenty_kills_change_no_byte(
-    tmp_path: Path, uninterrupted: tuple[dict[str, bytes], float], seed: int
-) -> None:
+def test_twenty_kills_change_no_byte(tmp_path: Path, uninterrupted: tuple[dict[str, bytes], float], seed: int) -> None:
     """Five kills in each of four runs."""
     expected, duration = uninterrupted
     found = kill_and_resume(tmp_path, 5, random.Random(100 + seed), duration)

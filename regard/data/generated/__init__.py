@@ -16,14 +16,16 @@ that contain a pairing of words (adjective and noun, or verb and object) which o
 each of the two words does.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from random import Random
 from zlib import crc32
 
-from regard.data.generated.alignment import links
+from regard.data.generated.alignment import Token, links
 from regard.data.generated.draw_phrases import Dice
 from regard.data.generated.draw_sentences import draw_sentence
-from regard.data.generated.sentences import text
+from regard.data.generated.sentences import Sentence, text
 from regard.data.generated.symbols import draw_symbols, transformed
 
 CORPORA = ("en-de", "de-en", "copy", "reverse")
@@ -65,21 +67,27 @@ def split_of(source: str) -> str:
 
 
 def _sentence_pairs(split: str, n: int, seed: int) -> list[Pair]:
-    pairs: dict[str, Pair] = {}
+    pairs = []
+    for sentence, english in islice(distinct_sentences(split, seed), n):
+        german = sentence.german()
+        pairs.append(Pair(text(english), text(german), links(english, german)))
+    return pairs
+
+
+def distinct_sentences(split: str, seed: int) -> Iterator[tuple[Sentence, list[Token]]]:
+    """Sentences of a split without end, with their English words."""
+    seen: set[str] = set()
     dice = Dice(f"sentences {split} {seed}")
-    while len(pairs) < n:
+    while True:
         sentence = draw_sentence(dice)
-        if sentence.held_out() != (split == "combinations"):
+        held_out = sentence.held_out()
+        if held_out != (split == "combinations"):
             continue
         english = sentence.english()
-        if not SHORTEST <= len(english) <= LONGEST:
-            continue
         source = text(english)
-        if source in pairs or (split != "combinations" and split_of(source) != split):
-            continue
-        german = sentence.german()
-        pairs[source] = Pair(source, text(german), links(english, german))
-    return list(pairs.values())
+        if SHORTEST <= len(english) <= LONGEST and source not in seen and (held_out or split_of(source) == split):
+            seen.add(source)
+            yield sentence, english
 
 
 def _symbol_pairs(corpus: str, split: str, n: int, seed: int) -> list[Pair]:

@@ -29,18 +29,7 @@ PERSONALITY = adjectives_for(nouns_of(PERSON)[0])
 
 # How often each tense is drawn for actions, for events, and for the kinds of states.
 Choice = Tense | Literal["modal"]
-ACTION: tuple[Choice, ...] = (
-    "now",
-    "now",
-    "now",
-    "past",
-    "past",
-    "past",
-    "habit",
-    "habit",
-    "future",
-    "modal",
-)
+ACTION: tuple[Choice, ...] = ("now", "now", "now", "past", "past", "past", "habit", "habit", "future", "modal")
 PROJECT: tuple[Choice, ...] = ("now", "now", "now", "past", "past", "future", "modal")
 EVENT: tuple[Choice, ...] = ("past", "past", "past", "future", "modal")
 STATE: tuple[Choice, ...] = ("now", "now", "past", "future", "modal")
@@ -98,6 +87,8 @@ def draw_clause(
 def _add_objects(dice: Dice, clause: Clause, detail: float) -> None:
     verb, agent = clause.verb, clause.subject
     use: Use = "negated" if clause.negated else "object"
+    if "familiar" in verb.remarks:
+        use = "definite" if clause.negated else "familiar"
     if verb.frame == "transitive":
         clause.object = governed(dice, verb, OBJECT, "acc", agent, use, detail)
     elif verb.frame == "dative":

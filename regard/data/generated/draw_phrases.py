@@ -46,7 +46,7 @@ from regard.data.generated.verbs import Verb
 T = TypeVar("T")
 
 # What a noun phrase is for decides which determiners it may have; "negated" is the object of a negated clause.
-Use = Literal["subject", "object", "negated", "definite", "place", "negated place"]
+Use = Literal["subject", "object", "familiar", "negated", "definite", "place", "negated place"]
 
 # How many nouns have an adjective: in a sentence of one clause, in one of two, and where the predicate is one.
 FULL, BRIEF, PLAIN = 0.45, 0.2, 0.0
@@ -77,6 +77,8 @@ def determiners(noun: Noun, plural: bool, use: Use) -> tuple[Determiner, ...]:
     definite = (THE, *own, *own) if "kin" in noun.tags else (THE, THE, THE, THIS, *own)
     if use in ("definite", "negated place"):
         return definite
+    if use == "familiar":
+        return (*definite, *[BARE] * 4) if noun.mass else definite
     if use == "place":
         return (*[THE] * 6, *own) if own else (*[THE] * 6, A)
     if use == "negated":
@@ -84,10 +86,9 @@ def determiners(noun: Noun, plural: bool, use: Use) -> tuple[Determiner, ...]:
     if noun.mass:
         return definite if use == "subject" else (*definite, *[BARE] * 6)
     if plural:
-        # A sentence does not begin with a bare plural: with or without an adjective it would be a rare first word.
-        return (
-            (*definite, *NUMBERS) if use == "subject" or "kin" in noun.tags else (*definite, *NUMBERS, BARE, BARE, BARE)
-        )
+        # No sentence begins with a bare plural: each, with an adjective or without, would be a rare first word.
+        bare = () if use == "subject" or "kin" in noun.tags else (BARE, BARE, BARE)
+        return (*definite, *NUMBERS, *bare)
     return definite if "kin" in noun.tags else (*definite, A, A, A)
 
 

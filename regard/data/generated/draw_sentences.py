@@ -22,7 +22,7 @@ from regard.data.generated.sentences import (
     WHY,
     Sentence,
 )
-from regard.data.generated.verbs import ASK, BE, BELIEVE, HOPE, KNOW, SAY, THINK, VERBS
+from regard.data.generated.verbs import ASK, BE, BELIEVE, HOPE, KNOW, SAY, THINK, VERBS, Verb
 
 ENDURING = tuple(verb for verb in VERBS if not verb.remarks & {"event", "project"})  # verbs that have a present
 PERSONAL = tuple(verb for verb in ENDURING if verb.subjects & HUMAN)
@@ -30,12 +30,16 @@ ACTIONS = tuple(verb for verb in PERSONAL if not verb.stative)
 SEPARABLE = tuple(verb for verb in VERBS if "|" in verb.german and "event" not in verb.remarks)
 SUBORDINATE = VERBS + SEPARABLE * 2  # more of those whose two parts only meet at the end of a subordinate clause
 CHANGING = tuple(verb for verb in VERBS if not verb.stative)
-DUTIES = tuple(verb for verb in ACTIONS if verb.english in ("work", "sleep", "get up", "go", "drive", "shop", "stay"))
-CONDITIONS = tuple(
-    verb
-    for verb in ACTIONS
-    if verb.english
-    in ("come", "come back", "arrive", "call", "help", "ask", "invite", "visit", "stay", "fall asleep", "cry")
+
+
+def _actions(*english: str) -> tuple[Verb, ...]:
+    return tuple(verb for verb in ACTIONS if verb.english in english)
+
+
+# What one has to do or wants to do instead, and what may or may not happen.
+DUTIES = _actions("work", "sleep", "get up", "go", "drive", "shop", "stay")
+CONDITIONS = _actions(
+    "come", "come back", "arrive", "call", "help", "ask", "invite", "visit", "stay", "fall asleep", "cry"
 )
 REASONED_TENSES: tuple[Tense, ...] = ("now", "now", "past", "past", "future")
 DUTY_MODALS = MODALS[1:3]  # because he has to, because he wants to
@@ -88,6 +92,8 @@ def _not_first_person(dice: Dice, subject: Nominal) -> Nominal:
 
 def _open_question(dice: Dice) -> Sentence:
     clause = draw_copula(dice) if dice.chance(0.15) else draw_clause(dice, negatable=False)
+    while not clause.subject.definite:  # nobody asks what "a man" is doing
+        clause = draw_clause(dice, negatable=False)
     clause.negated = False
     clause.subject = _not_first_person(dice, clause.subject)
     if clause.tense == "habit":
@@ -131,12 +137,10 @@ def _reported(dice: Dice) -> Sentence:
     open_ended = main.verb is ASK or (main.verb is KNOW and main.negated)
     if main.verb is HOPE:
         second = draw_clause(dice, CHANGING, tense="future", detail=BRIEF)
+    elif dice.chance(0.2):
+        second = draw_copula(dice)
     else:
-        second = (
-            draw_copula(dice)
-            if dice.chance(0.2)
-            else draw_clause(dice, SUBORDINATE, detail=BRIEF, negatable=not open_ended)
-        )
+        second = draw_clause(dice, SUBORDINATE, detail=BRIEF, negatable=not open_ended)
     add_time(dice, second, 0.15)
     if open_ended:
         second.negated = False

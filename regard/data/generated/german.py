@@ -88,10 +88,9 @@ def _syllables(word: str) -> int:
 
 # The third person singular where the stem vowel or the ending is irregular.
 THIRD_PERSON = {
-    "essen": "isst", "fahren": "fährt", "fressen": "frisst", "geben": "gibt", "halten": "hält",
-    "helfen": "hilft", "laden": "lädt", "laufen": "läuft", "lesen": "liest", "nehmen": "nimmt",
-    "schlafen": "schläft", "sehen": "sieht", "sprechen": "spricht", "tragen": "trägt",
-    "treffen": "trifft", "vergessen": "vergisst", "waschen": "wäscht", "werfen": "wirft",
+    "essen": "isst", "fahren": "fährt", "fressen": "frisst", "geben": "gibt", "helfen": "hilft", "laden": "lädt",
+    "lesen": "liest", "nehmen": "nimmt", "schlafen": "schläft", "sehen": "sieht", "sprechen": "spricht",
+    "tragen": "trägt", "treffen": "trifft", "vergessen": "vergisst", "waschen": "wäscht", "werfen": "wirft",
 }  # fmt: skip
 
 # Verbs whose singular follows no rule: ich, er.
@@ -108,40 +107,23 @@ PLURAL = {"sein": "sind", "sollen": "sollten"}
 PRETERITE = {"sein": "war", "haben": "hatte", "wissen": "wusste", "können": "konnte", "müssen": "musste",
              "wollen": "wollte"}  # fmt: skip
 
-STRONG_PARTICIPLES = {
+IRREGULAR_PARTICIPLES = {
     "bieten": "geboten", "bleiben": "geblieben", "bringen": "gebracht", "denken": "gedacht", "essen": "gegessen",
-    "fahren": "gefahren", "finden": "gefunden", "fliegen": "geflogen", "fressen": "gefressen",
-    "geben": "gegeben", "gehen": "gegangen", "halten": "gehalten", "helfen": "geholfen",
-    "kennen": "gekannt", "kommen": "gekommen", "laden": "geladen", "laufen": "gelaufen",
-    "leihen": "geliehen", "lesen": "gelesen", "nehmen": "genommen", "rennen": "gerannt", "rufen": "gerufen",
-    "schlafen": "geschlafen", "schneiden": "geschnitten", "schreiben": "geschrieben",
-    "schwimmen": "geschwommen", "sehen": "gesehen", "singen": "gesungen", "sitzen": "gesessen",
-    "sprechen": "gesprochen", "stehen": "gestanden", "tragen": "getragen", "treffen": "getroffen",
-    "trinken": "getrunken", "vergessen": "vergessen", "verlieren": "verloren", "verstehen": "verstanden",
-    "waschen": "gewaschen", "werfen": "geworfen", "ziehen": "gezogen", "mögen": "gemocht", "sein": "gewesen",
-    "wissen": "gewusst",
+    "fahren": "gefahren", "finden": "gefunden", "fliegen": "geflogen", "fressen": "gefressen", "geben": "gegeben",
+    "gehen": "gegangen", "helfen": "geholfen", "kennen": "gekannt", "kommen": "gekommen", "laden": "geladen",
+    "lesen": "gelesen", "mögen": "gemocht", "nehmen": "genommen", "rennen": "gerannt", "rufen": "gerufen",
+    "schlafen": "geschlafen", "schreiben": "geschrieben", "schwimmen": "geschwommen", "sehen": "gesehen",
+    "sein": "gewesen", "singen": "gesungen", "sitzen": "gesessen", "sprechen": "gesprochen", "stehen": "gestanden",
+    "tragen": "getragen", "treffen": "getroffen", "trinken": "getrunken", "vergessen": "vergessen",
+    "verlieren": "verloren", "verstehen": "verstanden", "waschen": "gewaschen", "werfen": "geworfen",
+    "wissen": "gewusst", "ziehen": "gezogen",
 }  # fmt: skip
 
-# Verbs of motion and change build their Perfekt with sein.
-WITH_SEIN = frozenset(
-    [
-        "ab|fahren",
-        "an|kommen",
-        "auf|stehen",
-        "auf|wachen",
-        "bleiben",
-        "ein|schlafen",
-        "fahren",
-        "fliegen",
-        "folgen",
-        "gehen",
-        "kommen",
-        "rennen",
-        "schwimmen",
-        "weg|laufen",
-        "zurück|kommen",
-    ]
-)
+# Verbs of motion and change, and bleiben, build their Perfekt with sein.
+WITH_SEIN = frozenset((
+    "ab|fahren", "an|kommen", "auf|stehen", "bleiben", "ein|schlafen", "fahren", "fliegen", "folgen", "gehen",
+    "kommen", "rennen", "schwimmen", "zurück|kommen",
+))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +162,7 @@ def conjugation(verb: str) -> Conjugation:
         first=first,
         third=third,
         plural=PLURAL.get(bare, bare),
-        participle=particle + STRONG_PARTICIPLES.get(bare, _weak_participle(bare, stem)),
+        participle=particle + IRREGULAR_PARTICIPLES.get(bare, _weak_participle(bare, stem)),
         perfect="sein" if verb in WITH_SEIN else "haben",
         preterite=PRETERITE.get(bare, ""),
     )
@@ -192,5 +174,5 @@ def _with_t(stem: str) -> str:
 
 
 def _weak_participle(bare: str, stem: str) -> str:
-    unstressed = bare.startswith(("be", "er", "ver", "ge")) or bare.endswith("ieren") or bare == "umarmen"
+    unstressed = bare.startswith(("be", "ver", "ge")) or bare.endswith("ieren")
     return ("" if unstressed else "ge") + _with_t(stem)

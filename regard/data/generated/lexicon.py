@@ -131,7 +131,7 @@ def _time(english: str, german: str, *tenses: Tense, links: str = "") -> Time:
     return Time(phrase(TIME, english, german, links), frozenset(tenses))
 
 
-# "Read", "cut" and "put" look alike in present and past, so no time goes with both a habit and the past.
+# "Read" and "put" look alike in present and past, so no time goes with both a habit and the past.
 TIMES = (
     _time("now", "jetzt", "now"),
     _time("today", "heute", "now", "past", "future"),

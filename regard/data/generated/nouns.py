@@ -90,12 +90,12 @@ letter       | der Brief            | Briefe          | read length portable wri
 story        | die Geschichte       | Geschichten     | read length written
 poem         | das Gedicht          | Gedichte        | read length written
 song         | das Lied             | Lieder          | read length
-coat         | der Mantel           | Mäntel          | wear colour length washable
+coat         | der Mantel           | Mäntel          | wear garment colour length washable
 hat          | der Hut              | Hüte            | wear colour
-dress        | das Kleid            | Kleider         | wear colour length washable
-shirt        | das Hemd             | Hemden          | wear colour washable
-jacket       | die Jacke            | Jacken          | wear colour washable
-sweater      | der Pullover         | Pullover        | wear colour washable
+dress        | das Kleid            | Kleider         | wear garment colour length washable
+shirt        | das Hemd             | Hemden          | wear garment colour washable
+jacket       | die Jacke            | Jacken          | wear garment colour washable
+sweater      | der Pullover         | Pullover        | wear garment colour washable
 lamp         | die Lampe            | Lampen          | device
 computer     | der Computer         | Computer        | device heavy
 radio        | das Radio            | Radios          | device

@@ -1,0 +1,147 @@
+"""The translator: text in, text out, whatever the batch; attention and alignments of what came out."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import regard
+from regard.data.corpus import load_required
+from regard.decode.stream import Verifier
+from regard.decode.translator import Translator, pharaoh
+
+RECIPE = {
+    "name": "reverser",
+    "data": {"corpus": "reverse", "train_size": 4000, "valid_size": 20, "test_size": 150},
+    "tokenizer": {"vocab_size": 60},
+    "model": {"n_layers": 2, "d_model": 32, "d_ff": 64, "n_heads": 4, "dropout": 0.0},
+    "train": {
+        "steps": 200, "batch_tokens": 800, "warmup_steps": 60, "lr_scale": 0.3, "valid_every": 200,
+        "save_every": 200, "average": 1, "tensorboard": False,
+    },
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
+    """Trained for a few seconds: uncertain enough that searches differ, sure enough that they end."""
+    return regard.train(RECIPE, tmp_path_factory.mktemp("run") / "reverser")
+
+
+@pytest.fixture(scope="module")
+def sentences() -> list[str]:
+    from regard.config import resolve
+
+    return load_required(resolve(RECIPE).data, "test").source
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_translations_do_not_depend_on_batch_size_or_order(
+    translator: Translator, sentences: list[str], beam_size: int
+) -> None:
+    """The promise: the same tokens, except where two candidates lay within 1e-4; at most 0.2 % of a test set."""
+    reference = translator.search(sentences, beam_size=beam_size, batch_sentences=1)
+    for batch in (7, 64):
+        order = random.Random(batch).sample(range(len(sentences)), len(sentences))
+        found = translator.search([sentences[i] for i in order], beam_size=beam_size, batch_sentences=batch)
+        differing = 0
+        for i, (best, *_) in zip(order, found, strict=True):
+            alone = reference[i][0]
+            assert best.score == pytest.approx(alone.score, abs=1e-4)
+            differing += best.target_tokens != alone.target_tokens
+        assert differing <= 0.002 * len(sentences)
+
+
+def test_one_sentence_or_many_in_the_same_order(translator: Translator, sentences: list[str]) -> None:
+    many = translator.translate(sentences[:20])
+    assert many == [translator.translate(sentence) for sentence in sentences[:20]]
+
+
+def test_an_empty_sentence_translates_to_itself_and_moves_nothing(translator: Translator, sentences: list[str]) -> None:
+    texts = translator.translate(["", sentences[0], "   ", sentences[1]])
+    assert texts == ["", translator.translate(sentences[0]), "", translator.translate(sentences[1])]
+
+
+def test_n_best_lists_are_sorted_distinct_and_begin_with_the_best(translator: Translator, sentences: list[str]) -> None:
+    for sentence, found in zip(sentences, translator.search(sentences[:20], n_best=4), strict=False):
+        scores = [one.score for one in found]
+        assert scores == sorted(scores, reverse=True)
+        assert len({tuple(one.target_tokens) for one in found}) == 4
+        assert found[0].text == translator.translate(sentence)
+
+
+def test_a_wider_beam_finds_better_scores(translator: Translator, sentences: list[str]) -> None:
+    totals = [sum(found[0].score for found in translator.search(sentences, beam_size=w)) for w in (1, 4, 8)]
+    assert totals[0] < totals[1] <= totals[2] + 1e-3
+
+
+def test_outputs_end_within_input_length_plus_the_allowance(translator: Translator, sentences: list[str]) -> None:
+    for found in translator.search(sentences, extra_length=2):
+        assert len(found[0].target_tokens) <= len(found[0].source_tokens) + 2
+
+
+def test_unknown_words_do_not_come_out(translator: Translator) -> None:
+    assert "⁇" not in translator.translate("a b ☃ c")
+
+
+def test_capture_around_translate_gives_the_finished_translation(translator: Translator, sentences: list[str]) -> None:
+    with regard.capture(translator) as maps:
+        text = translator.translate(sentences[0])
+    found = translator.search([sentences[0]])[0][0]
+    assert found.text == text
+    weights = maps["decoder.layers.1.cross_attn"]
+    assert weights.shape == (1, 4, len(found.target_tokens), len(found.source_tokens))
+    torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:3]))
+    again = translator.attend(found)
+    for path in maps:
+        torch.testing.assert_close(maps[path][0], again[path])
+
+
+def test_alignments_are_the_same_alone_and_together(translator: Translator, sentences: list[str]) -> None:
+    found = [best[0] for best in translator.search(sentences[:30])]
+    together = translator.align(found)
+    assert together == [translator.align([one])[0] for one in found]
+    for one, links in zip(found, together, strict=True):
+        assert [t for _, t in links] == list(range(len(one.text.split())))
+        assert all(0 <= s < len(one.source.split()) for s, _ in links)
+
+
+def test_word_weights_sum_source_tokens_and_average_target_tokens(translator: Translator, sentences: list[str]) -> None:
+    found = translator.search([sentences[0]])[0][0]
+    T, S = len(found.target_tokens), len(found.source_tokens)
+    weights = torch.rand(T, S)
+    words = translator.word_weights(found, weights)
+    rows = translator.tokenizers.target.words(found.target_tokens)
+    columns = translator.tokenizers.source.words(found.source_tokens)
+    for t in range(max(rows) + 1):
+        for s in range(max(columns) + 1):
+            cells = [[weights[i, j].item() for j in range(S) if columns[j] == s] for i in range(T) if rows[i] == t]
+            assert words[t, s].item() == pytest.approx(sum(map(sum, cells)) / len(cells), abs=1e-5)
+
+
+def test_pharaoh_format() -> None:
+    assert pharaoh([(2, 0), (0, 1)]) == "0-1 2-0"
+
+
+def test_the_verifier_finds_nothing_here_and_something_when_a_batch_lies(
+    translator: Translator, sentences: list[str]
+) -> None:
+    found = [best[0] for best in translator.search(sentences[:20])]
+    honest, misled = Verifier(translator, {}), Verifier(translator, {})
+    honest.check(0, found)
+    assert honest.summary().startswith("0 of 20")
+    lie = replace(found[0], target_tokens=found[1].target_tokens, score=found[0].score - 1)
+    misled.check(0, [lie, *found[1:]])
+    assert misled.defects == 1
+    assert "line 1:" in misled.summary()
+
+
+def test_loading_needs_no_training_data(sentences: list[str], tmp_path: Path) -> None:
+    """A run directory moved elsewhere translates as before."""
+    model = regard.train({**RECIPE, "train": {**RECIPE["train"], "steps": 5}}, tmp_path / "here")  # type: ignore[dict-item]
+    (tmp_path / "here").rename(tmp_path / "moved")
+    assert regard.load(tmp_path / "moved").translate(sentences[:5]) == model.translate(sentences[:5])

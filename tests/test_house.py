@@ -1,0 +1,70 @@
+"""The plan of the house: imports point one way, and every room says what it is for."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import regard
+
+PACKAGE = Path(regard.__file__).parent
+
+# Each room and those it may use. `errors` and `config` are open to all.
+ROOMS = {
+    "nn": set(),
+    "view": set(),
+    "evaluate": set(),
+    "data": set(),
+    "models": {"nn"},
+    "decode": {"nn", "models", "data"},
+    "tasks": {"nn", "models", "data", "decode", "evaluate"},
+    "training": {"nn", "models", "data", "decode", "evaluate", "tasks", "view"},
+    "recipes": set(),
+}
+
+
+def imported_rooms(path: Path) -> set[str]:
+    modules = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            modules |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names}
+    return {name.split(".")[1] for name in modules if name.startswith("regard.")} & set(ROOMS)
+
+
+def test_every_folder_is_a_room_of_the_plan() -> None:
+    assert {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"} == set(ROOMS)
+
+
+def test_imports_point_one_way() -> None:
+    for room, allowed in ROOMS.items():
+        for path in (PACKAGE / room).rglob("*.py"):
+            assert imported_rooms(path) <= allowed | {room}, path
+
+
+def test_config_and_errors_lean_on_nothing() -> None:
+    for name in ("config.py", "errors.py"):
+        assert imported_rooms(PACKAGE / name) == set()
+
+
+def test_every_module_says_what_it_is() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), path
+
+
+def test_models_know_nothing_of_data_or_training() -> None:
+    """Building and running a Transformer loads neither."""
+    import subprocess
+    import sys
+
+    code = """
+import sys, torch
+from regard import Transformer, TransformerConfig
+from regard.nn.layout import Padded
+model = Transformer(TransformerConfig(n_layers=1, d_model=8, d_ff=8, n_heads=2), 10)
+model(torch.ones(1, 3, dtype=int), Padded.of([3]), torch.ones(1, 2, dtype=int), Padded.of([2]))
+loaded = {name.split(".")[1] for name in sys.modules if name.startswith("regard.")}
+assert loaded == {"nn", "models", "config", "errors"}, loaded
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
