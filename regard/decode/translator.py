@@ -61,10 +61,14 @@ class Translator:
         texts = [best[0].text for best in self.search(sentences, **options)]
         return texts[0] if isinstance(text, str) else texts
 
+    def options(self, **changes: Any) -> DecodeConfig:
+        """The decoding options with some keys changed; a wrong key or value is named."""
+        return read_section(DecodeConfig, {**vars(self.config), **changes}, "decode.")
+
     @torch.inference_mode()
     def search(self, sentences: Sequence[str], n_best: int = 1, **options: Any) -> list[list[Translation]]:
         """The n best translations of each sentence, best first; an empty sentence translates to itself."""
-        config = read_section(DecodeConfig, {**vars(self.config), **options}, "decode.")
+        config = self.options(**options)
         encoded = self.tokenizers.source.encode(sentences)
         found: list[list[Translation]] = [[Translation(text, "", 0.0, 0.0, [], [])] for text in sentences]
         filled = [i for i, tokens in enumerate(encoded) if len(tokens) > 1]
