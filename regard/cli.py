@@ -103,12 +103,14 @@ def translate(
     from regard.decode.stream import LineFormat, Verifier, available_lines
 
     model = regard.load(run, weights)
-    options = given(beam_size=beam, length_penalty=length_penalty, normalization=normalization, batch_sentences=batch)
+    model.config = model.options(
+        **given(beam_size=beam, length_penalty=length_penalty, normalization=normalization, batch_sentences=batch)
+    )
     style = LineFormat(n_best=n_best, scores=scores, alignments=alignments, as_json=as_json)
-    verifier = Verifier(model, options) if verify_batch else None
+    verifier = Verifier(model) if verify_batch else None
     number = 0
     for lines in available_lines(sys.stdin.buffer):
-        found = model.search(lines, n_best=n_best, **options)
+        found = model.search(lines, n_best=n_best)
         links = model.align([best[0] for best in found]) if alignments else None
         for i, best in enumerate(found):
             print(style.show(number + i, best, links[i] if links else None))
@@ -147,9 +149,8 @@ def evaluate(
     if hypotheses and reference and not (run or source):
         results[hypotheses.name] = scoring.score_texts(list(read_lines(hypotheses)), list(read_lines(reference)))
     elif run and bool(source) == bool(reference) and not hypotheses:
-        recipe = resolve(Run.open(run).recipe, given_mapping("decode.beam_size", beam))
-        model = regard.load(run, weights)
-        model.config = recipe.decode
+        recipe, model = Run.open(run).recipe, regard.load(run, weights)
+        model.config = model.options(**given(beam_size=beam))
         if source and reference:
             corpora = [read_pair(source.name, source, reference)]
         else:
@@ -190,10 +191,6 @@ def view(
 def given(**options: Any) -> dict[str, Any]:
     """The options that were given."""
     return {name: value for name, value in options.items() if value is not None}
-
-
-def given_mapping(key: str, value: Any) -> dict[str, Any]:
-    return {} if value is None else {key: value}
 
 
 train.__doc__ = (train.__doc__ or "").replace("RECIPES", ", ".join(shipped()))

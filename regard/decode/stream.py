@@ -89,14 +89,13 @@ class Verifier:
     """
 
     model: Translator
-    options: dict[str, Any]
     margin: float = 1e-4
     total: int = 0
     differing: list[str] = field(default_factory=list)
     defects: int = 0
 
     def check(self, first: int, together: list[Translation]) -> None:
-        alone = self.model.search([t.source for t in together], **{**self.options, "batch_sentences": 1})
+        alone = self.model.search([t.source for t in together], batch_sentences=1)
         for i, (ours, theirs) in enumerate(zip(together, (best[0] for best in alone), strict=True)):
             self.total += 1
             if ours.target_tokens != theirs.target_tokens:

@@ -42,7 +42,12 @@ def corpus_score(
         raise RegardError(f"{len(hypotheses):,} translations cannot be scored against {len(references):,} references.")
     if not hypotheses:
         raise RegardError("There is nothing to score: the translations are empty.")
-    result = metric.corpus_score(list(hypotheses), [list(references)], n_bootstrap=samples or 1)
+    texts = list(hypotheses), [list(references)]
+    try:
+        result = metric.corpus_score(*texts, n_bootstrap=samples or 1)
+    except TypeError:
+        # sacreBLEU cannot average its samples where some of a tiny corpus score exactly zero.
+        result, samples = metric.corpus_score(*texts, n_bootstrap=1), 0
     interval = float(result._ci) if samples else 0.0
     return Score(name, float(result.score), interval, str(metric.get_signature()))
 

@@ -78,6 +78,8 @@ def open_tensorboard(run: Run, console: Console) -> Any:
     try:
         from torch.utils.tensorboard.writer import SummaryWriter
     except ImportError:
-        console.print("TensorBoard is not installed (pip install 'regard[tensorboard]'): log.jsonl has the curves.")
+        console.print(
+            "TensorBoard is not installed (pip install 'regard[tensorboard]'): log.jsonl has the curves.", markup=False
+        )
         return None
     return SummaryWriter(run.tensorboard)

@@ -131,7 +131,7 @@ def test_the_verifier_finds_nothing_here_and_something_when_a_batch_lies(
     translator: Translator, sentences: list[str]
 ) -> None:
     found = [best[0] for best in translator.search(sentences[:20])]
-    honest, misled = Verifier(translator, {}), Verifier(translator, {})
+    honest, misled = Verifier(translator), Verifier(translator)
     honest.check(0, found)
     assert honest.summary().startswith("0 of 20")
     lie = replace(found[0], target_tokens=found[1].target_tokens, score=found[0].score - 1)

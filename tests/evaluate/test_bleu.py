@@ -36,6 +36,12 @@ def test_scores_and_intervals_equal_the_sacrebleu_command(tmp_path: Path, metric
     assert ours.signature == theirs["signature"]
 
 
+def test_a_corpus_too_small_for_an_interval_still_gets_its_score() -> None:
+    """Some bootstrap samples of these three lines score exactly zero."""
+    hypotheses, references = ["a b c d e f", "x", "y"], ["a b c d e f", "p q r s t", "u v w"]
+    assert bleu(hypotheses, references).value == pytest.approx(bleu(hypotheses, references, samples=0).value)
+
+
 def test_exact_match_counts_equal_lines() -> None:
     assert exact_match(["a", "b", "c", "D"], ["a", "b", "x", "d"]).value == 50.0
 
