@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from regard.config import Recipe
 from regard.errors import Interrupted, RegardError
 from regard.tasks.task import B, Task
-from regard.training import checkpoint
+from regard.training import checkpoint, device
 from regard.training.checkpoint import Progress
 from regard.training.optim import adam, learning_rate
 from regard.training.progress import Display
@@ -38,7 +38,7 @@ class Loop(Generic[B]):
     def __init__(self, task: Task[B], recipe: Recipe, run: Run, tokenizer: str, console: Console) -> None:
         self.task, self.recipe, self.config, self.run = task, recipe, recipe.train, run
         self.tokenizer, self.console = tokenizer, console
-        self.device = pick_device(recipe.train.device)
+        self.device = device.prepare(recipe.train)
         self.model = task.model.to(self.device)
         self.optimiser = adam(self.model, recipe.train)
         self.progress = Progress()
@@ -176,15 +176,6 @@ class Loop(Generic[B]):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-def pick_device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        return torch.zeros((), device=name).device
-    except (RuntimeError, AssertionError) as error:
-        raise RegardError(f"train.device = {name!r} cannot be used: {str(error).splitlines()[0]}.") from None
 
 
 def compile_stacks(model: nn.Module) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -20,7 +19,8 @@ from regard.errors import RegardError
 from regard.models.transformer import Transformer, count_parameters
 from regard.tasks.translation import TranslationTask, build
 from regard.training import checkpoint
-from regard.training.loop import Loop, pick_device
+from regard.training.device import pick
+from regard.training.loop import Loop
 from regard.training.run import Run
 
 
@@ -38,7 +38,6 @@ def train(
     resolved = resolve(recipe, overrides)
     place = Run.create(run or Path("runs") / resolved.name, resolved)
     with place.locked():
-        prepare_torch(resolved)
         loop = prepare(resolved, place, console)
         loop.train()
         if resolved.train.average:
@@ -114,7 +113,7 @@ def load(run: str | Path, weights: str = "auto", device: str = "auto") -> Transl
     recipe, tokenizers = place.recipe, TokenizerPair.load(place.tokenizer)
     model = build(recipe, tokenizers)
     checkpoint.copy_weights(model, load_weights(place, weights))
-    return Translator(recipe.name, model.to(pick_device(device)), tokenizers, recipe.decode)
+    return Translator(recipe.name, model.to(pick(device)), tokenizers, recipe.decode)
 
 
 def load_weights(run: Run, which: str = "auto") -> dict[str, torch.Tensor]:
@@ -127,11 +126,3 @@ def load_weights(run: Run, which: str = "auto") -> dict[str, torch.Tensor]:
     folder = run.best if which in ("auto", "best") and run.best.exists() else run.checkpoint(run.steps()[-1])
     state = checkpoint.load_state(folder)
     return checkpoint.load_tensors(folder / "model.safetensors", state["checksums"]["model.safetensors"])
-
-
-def prepare_torch(recipe: Recipe) -> None:
-    if recipe.train.threads:
-        torch.set_num_threads(recipe.train.threads)
-    if recipe.train.deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.use_deterministic_algorithms(True)
