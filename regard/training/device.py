@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 
 import torch
 
@@ -31,6 +32,15 @@ def pick(name: str) -> torch.device:
         return torch.zeros((), device=name).device
     except (RuntimeError, AssertionError) as error:
         raise RegardError(f"The device {name!r} cannot be used: {str(error).splitlines()[0]}.") from None
+
+
+def need_compiler(device: torch.device) -> None:
+    """torch.compile writes C++ for a CPU; say so at once where nothing can compile it."""
+    compiler = os.environ.get("CXX", "g++")
+    if device.type == "cpu" and not (shutil.which(compiler) or shutil.which("clang++")):
+        raise RegardError(
+            f"train.compile needs a C++ compiler on a CPU, and {compiler} is not there: install one or set it to false."
+        )
 
 
 def keep_freed_memory() -> None:

@@ -41,6 +41,11 @@ class Loop(Generic[B]):
         self.device = device.prepare(recipe.train)
         self.model = task.model.to(self.device)
         self.optimiser = adam(self.model, recipe.train)
+        # Only the loss: validation decodes step by step, with shapes that would compile again and again.
+        self.loss = task.loss
+        if recipe.train.compile:
+            device.need_compiler(self.device)
+            self.loss = torch.compile(task.loss, dynamic=True)
         self.progress = Progress()
         self.saved = -1  # the step of the newest checkpoint
         self.stop_asked = False
@@ -50,8 +55,6 @@ class Loop(Generic[B]):
         self.run.sweep()
         if self.run.steps():
             self.resume(self.run.steps()[-1])
-        if self.config.compile:
-            compile_stacks(self.model)
         self.model.train()
         with Display(self.run, self.config.steps, self.console, self.config.tensorboard) as display, self.watching():
             while self.progress.step < self.config.steps and not self.progress.ended:
@@ -90,7 +93,7 @@ class Loop(Generic[B]):
         self.optimiser.zero_grad(set_to_none=True)
         for batch in batches:
             with self.precision():
-                loss = self.task.loss(batch) / n_tokens
+                loss = self.loss(batch) / n_tokens
             loss.backward()
             total += loss.detach()
         if self.config.clip_norm:
@@ -176,13 +179,6 @@ class Loop(Generic[B]):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-def compile_stacks(model: nn.Module) -> None:
-    """Compile encoder and decoder in place; lengths are dynamic, so that no batch compiles again."""
-    for stack in (model.encoder, model.decoder):
-        assert isinstance(stack, nn.Module)
-        stack.compile(dynamic=True)
 
 
 def diverged(step: int, loss: float, rate: float, run: Run) -> str:

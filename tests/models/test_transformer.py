@@ -147,15 +147,3 @@ def test_presets_have_the_size_the_formula_gives_for_37000_tied_rows(preset: str
 def test_big_preset_can_be_changed_key_by_key() -> None:
     config = resolve({"model": {"preset": "big", "dropout": 0.1}}).model
     assert (config.d_model, config.n_heads, config.dropout) == (1024, 16, 0.1)
-
-
-def test_compiled_stacks_compute_the_same(tiny: Callable[..., Transformer]) -> None:
-    """torch.compile with dynamic lengths: the numbers of the plain model, at several shapes."""
-    from regard.training.loop import compile_stacks
-
-    plain, compiled = tiny(n_layers=1), tiny(n_layers=1)
-    compile_stacks(compiled)
-    for source, target in (([5, 3], [4, 2]), ([7, 7], [3, 6])):
-        src, tgt = torch.randint(4, 20, (2, max(source))), torch.randint(4, 20, (2, max(target)))
-        inputs = src, Padded.of(source), tgt, Padded.of(target)
-        torch.testing.assert_close(compiled(*inputs), plain(*inputs), atol=1e-5, rtol=1e-5)

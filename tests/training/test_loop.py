@@ -124,6 +124,14 @@ def test_an_unknown_device_is_said_in_a_sentence(tiny_recipe: dict[str, Any], tm
         regard.train(tiny_recipe, tmp_path / "run", {"train.device": "abacus"})
 
 
+def test_compiling_without_a_compiler_is_refused_in_a_sentence(
+    tiny_recipe: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RegardError, match=r"train\.compile needs a C\+\+ compiler"):
+        regard.train(tiny_recipe, tmp_path / "run", {"train.compile": True})
+
+
 def test_tensorboard_has_the_curves_of_the_log(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
