@@ -115,6 +115,12 @@ def translate(
         for i, best in enumerate(found):
             print(style.show(number + i, best, links[i] if links else None))
         sys.stdout.flush()
+        for i, (one, *_) in enumerate(found):
+            if one.cut:
+                console.print(
+                    f"line {number + i + 1}: the last {one.cut} tokens are beyond the model's positions and were cut",
+                    highlight=False,
+                )
         if verifier:
             verifier.check(number, [best[0] for best in found])
         number += len(lines)
@@ -205,6 +211,11 @@ def main(command: Callable[[], None] = app) -> None:
         style = "yellow" if interrupted else "red"
         console.print(f"regard: {error}", style=style, highlight=False, markup=False, soft_wrap=True)
         sys.exit(130 if interrupted else 2)
+    except KeyboardInterrupt:
+        sys.exit(130)
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:  # no room, no permission: the system's own words, and where
+        console.print(f"regard: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
         sys.exit(1)

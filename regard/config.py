@@ -25,8 +25,6 @@ Section = TypeVar("Section")
 class DataConfig:
     """Where the sentence pairs come from: a built-in corpus, or files aligned line by line."""
 
-    source: str = "en"
-    target: str = "de"
     corpus: str = ""  # a built-in corpus (en-de, de-en, copy, reverse) instead of files
     train: tuple[str, ...] = ()  # [source file, target file], plain or .gz
     valid: tuple[str, ...] = ()
@@ -177,6 +175,11 @@ class Recipe:
     def __post_init__(self) -> None:
         if self.model.tie == "all" and not self.tokenizer.shared:
             raise RegardError('Separate vocabularies cannot share one matrix: set model.tie = "target" or "none".')
+        if self.model.positions == "learned" and self.data.max_length > self.model.max_positions:
+            raise RegardError(
+                f"data.max_length = {self.data.max_length} tokens need more than model.max_positions = "
+                f"{self.model.max_positions} learned positions: change one of them."
+            )
 
 
 def at_least(section: object, where: str, **minima: float) -> None:

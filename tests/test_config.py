@@ -36,6 +36,7 @@ def test_defaults_are_the_papers_base_model() -> None:
         ({"train": {"steps": 0}}, r"train\.steps = 0 must be at least 1"),
         ({"tokenizer": {"shared": False}}, r"set model\.tie"),
         ({"model": {"preset": "huge"}}, r"model\.preset = 'huge' must be one of 'base', 'big'"),
+        ({"model": {"positions": "learned", "max_positions": 9}}, r"data\.max_length = 256 tokens need more than"),
         ({"train": {"keep": 2, "average": 5}}, r"train\.average = 5 needs train\.keep"),
     ],
 )

@@ -38,6 +38,12 @@ class Ragged:
         flat = np.fromiter((i for sequence in sequences for i in sequence), np.int32, count=int(offsets[-1]))
         return cls(flat, offsets)
 
+    @classmethod
+    def join(cls, parts: Sequence[Ragged]) -> Ragged:
+        starts = np.cumsum([0, *(part.offsets[-1] for part in parts)])
+        offsets = [part.offsets[1:] + start for part, start in zip(parts, starts, strict=False)]
+        return cls(np.concatenate([part.values for part in parts]), np.concatenate([[0], *offsets]))
+
     @property
     def lengths(self) -> np.ndarray:
         return np.diff(self.offsets)
@@ -64,6 +70,11 @@ class Tokenizer:
         """Each sentence as its tokens and the end symbol."""
         ids: list[list[int]] = self.processor.encode(list(sentences), num_threads=os.cpu_count() or 1)
         return [[*sentence, EOS] for sentence in ids]
+
+    def encode_corpus(self, sentences: Sequence[str], chunk: int = 50_000) -> Ragged:
+        """The same for a whole corpus, in a tenth of the memory that lists of numbers take."""
+        starts = range(0, len(sentences), chunk)
+        return Ragged.join([Ragged.of(self.encode(sentences[start : start + chunk])) for start in starts])
 
     def decode(self, tokens: Sequence[int]) -> str:
         return str(self.processor.decode([token for token in tokens if token > EOS]))

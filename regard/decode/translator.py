@@ -28,6 +28,7 @@ class Translation:
     log_prob: float
     source_tokens: list[int]
     target_tokens: list[int]
+    cut: int = 0  # source tokens beyond the model's positions, which it has not seen
 
 
 class Translator:
@@ -69,7 +70,8 @@ class Translator:
     def search(self, sentences: Sequence[str], n_best: int = 1, **options: Any) -> list[list[Translation]]:
         """The n best translations of each sentence, best first; an empty sentence translates to itself."""
         config = self.options(**options)
-        encoded = self.tokenizers.source.encode(sentences)
+        whole = self.tokenizers.source.encode(sentences)
+        encoded = [self.fit(tokens) for tokens in whole]
         found: list[list[Translation]] = [[Translation(text, "", 0.0, 0.0, [], [])] for text in sentences]
         filled = [i for i, tokens in enumerate(encoded) if len(tokens) > 1]
         with recording(self.model, None) as watched:
@@ -77,7 +79,8 @@ class Translator:
                 numbers = [filled[i] for i in group]
                 hypotheses = self.decode([encoded[i] for i in numbers], n_best, config)
                 for i, best in zip(numbers, hypotheses, strict=True):
-                    found[i] = [self.translation(sentences[i], encoded[i], h) for h in best]
+                    cut = len(whole[i]) - len(encoded[i])
+                    found[i] = [self.translation(sentences[i], encoded[i], h, cut) for h in best]
         if watched:  # what a capture around this call gets: the finished translations, fed once
             best_of = [found[i][0] for i in filled]
             self.feed([t.source_tokens for t in best_of], [t.target_tokens for t in best_of])
@@ -92,7 +95,7 @@ class Translator:
         )  # fmt: skip
         src, layout = rectangle(sources, self.device)
         step = self.model.start(src, layout)
-        limits = [len(source) + config.extra_length for source in sources]
+        limits = [min(len(s) + config.extra_length, self.model.longest) for s in sources]
         if options.beam_size == 1:
             return [[best] for best in greedy_search(step, limits, options, self.device)]
         return beam_search(step, limits, options, self.device)
@@ -106,9 +109,14 @@ class Translator:
     def start(self) -> int:
         return SYMBOLS[self.model.config.start]
 
-    def translation(self, source: str, tokens: list[int], hypothesis: Hypothesis) -> Translation:
+    def fit(self, tokens: list[int]) -> list[int]:
+        """A sentence as long as the model has positions for, the end symbol kept."""
+        longest = self.model.longest
+        return tokens if len(tokens) <= longest else [*tokens[: longest - 1], EOS]
+
+    def translation(self, source: str, tokens: list[int], hypothesis: Hypothesis, cut: int) -> Translation:
         text = self.tokenizers.target.decode(hypothesis.tokens)
-        return Translation(source, text, hypothesis.score, hypothesis.log_prob, tokens, hypothesis.tokens)
+        return Translation(source, text, hypothesis.score, hypothesis.log_prob, tokens, hypothesis.tokens, cut)
 
     def feed(self, sources: list[list[int]], targets: list[list[int]]) -> Tensor:
         """Logits (B, T, V) of given outputs, in one pass (teacher forcing)."""

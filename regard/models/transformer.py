@@ -10,6 +10,8 @@ Departures from the paper: none in the defaults; `TransformerConfig` names every
 
 from __future__ import annotations
 
+import sys
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -106,6 +108,11 @@ class Transformer(nn.Module):
             nn.init.normal_(self.output.weight, std=config.d_model**-0.5)  # as an embedding, which it mirrors
         else:
             self.output.weight = target.weight
+
+    @property
+    def longest(self) -> int:
+        """The longest sequence the model has positions for; sinusoids go on for ever."""
+        return self.config.max_positions if self.config.positions == "learned" else sys.maxsize
 
     def forward(self, src: Tensor, src_layout: Layout, tgt: Tensor, tgt_layout: Layout) -> Tensor:
         """src: (B, S)   tgt: (B, T), beginning with the start symbol   → logits (B, T, V)."""

@@ -49,10 +49,7 @@ class Pairs:
 
     @classmethod
     def encode(cls, tokenizers: TokenizerPair, corpus: Corpus) -> Pairs:
-        return cls(
-            Ragged.of(tokenizers.source.encode(corpus.source)),
-            Ragged.of(tokenizers.target.encode(corpus.target)),
-        )
+        return cls(tokenizers.source.encode_corpus(corpus.source), tokenizers.target.encode_corpus(corpus.target))
 
     @property
     def lengths(self) -> np.ndarray:

@@ -39,6 +39,7 @@ class Progress:
     best: float | None = None  # the best validation so far, by train.best_by
     best_step: int = 0
     stalled: int = 0  # validations since then
+    unreported: float = 0.0  # the losses of the updates since the last report, added up
     ended: bool = False  # early stopping has ended the run
 
 

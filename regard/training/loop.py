@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from types import FrameType
@@ -20,7 +21,7 @@ from typing import Any, Generic
 
 import torch
 from rich.console import Console
-from torch import Tensor, nn
+from torch import nn
 
 from regard.config import Recipe
 from regard.errors import Interrupted, RegardError
@@ -47,6 +48,7 @@ class Loop(Generic[B]):
             device.need_compiler(self.device)
             self.loss = torch.compile(task.loss, dynamic=True)
         self.progress = Progress()
+        self.unreported = torch.zeros((), device=self.device)  # on the device: adding to it waits for nothing
         self.saved = -1  # the step of the newest checkpoint
         self.stop_asked = False
 
@@ -56,6 +58,7 @@ class Loop(Generic[B]):
         if self.run.steps():
             self.resume(self.run.steps()[-1])
         self.model.train()
+        began, first = time.perf_counter(), self.progress.step
         with Display(self.run, self.config.steps, self.console, self.config.tensorboard) as display, self.watching():
             while self.progress.step < self.config.steps and not self.progress.ended:
                 self.one_step(display)
@@ -66,43 +69,45 @@ class Loop(Generic[B]):
                         "the same command goes on from there."
                     )
             self.save()
+            if self.progress.step > first:
+                display.say(f"{self.progress.step - first:,} steps in {time.perf_counter() - began:,.0f} s.")
 
     def one_step(self, display: Display) -> None:
         """An update, and whatever is due after it."""
         config, step = self.config, self.progress.step + 1
         numbers, place = self.task.order.take(self.progress.place, config.accumulate)
         batches = [self.task.batch(batch, self.device) for batch in numbers]
-        loss, rate = self.update(batches, step)
+        rate = self.update(batches, step)
         self.progress.step, self.progress.place = step, place
         display.advance(step, sum(batch.n_tokens for batch in batches))
         if step % config.report_every == 0:
-            value = float(loss)
-            if not math.isfinite(value):
-                raise RegardError(diverged(step, value, rate, self.run))
-            display.report("train", step, {"loss": value, "learning_rate": rate, "tokens_per_second": display.speed()})
+            loss = float(self.unreported) / config.report_every
+            self.unreported.zero_()
+            if not math.isfinite(loss):
+                raise RegardError(diverged(step, loss, rate, self.run))
+            display.report("train", step, {"loss": loss, "learning_rate": rate, "tokens_per_second": display.speed()})
         if step % config.valid_every == 0 or step == config.steps:
             self.validate(display)
         if step % config.save_every == 0:
             self.save()
             display.pause()
 
-    def update(self, batches: list[B], step: int) -> tuple[Tensor, float]:
-        """One Adam step on the gradient of all `batches` together; its loss per token and learning rate."""
+    def update(self, batches: list[B], step: int) -> float:
+        """One Adam step on the gradient of all `batches` together; gives its learning rate."""
         n_tokens = sum(batch.n_tokens for batch in batches)
-        total = torch.zeros((), device=self.device)
         self.optimiser.zero_grad(set_to_none=True)
         for batch in batches:
             with self.precision():
                 loss = self.loss(batch) / n_tokens
             loss.backward()
-            total += loss.detach()
+            self.unreported += loss.detach()
         if self.config.clip_norm:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm)
         rate = learning_rate(step, self.recipe.model.d_model, self.config.warmup_steps, self.config.lr_scale)
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         self.optimiser.step()
-        return total, rate
+        return rate
 
     def precision(self) -> Any:
         if self.config.precision == "bfloat16":
@@ -138,6 +143,7 @@ class Loop(Generic[B]):
         progress = self.progress
         if self.saved == progress.step and not progress.ended:
             return
+        progress.unreported = float(self.unreported)
         checkpoint.save(self.run, progress, self.model, self.optimiser, self.recipe, self.tokenizer)
         self.saved = progress.step
         for step in self.run.steps()[: -self.config.keep]:
@@ -154,6 +160,7 @@ class Loop(Generic[B]):
                     "random numbers, but not to the last bit.", highlight=False,
                 )  # fmt: skip
         self.progress = checkpoint.restore(folder, self.model, self.optimiser, self.tokenizer)
+        self.unreported.fill_(self.progress.unreported)
         self.saved = step
         self.run.rewind(step)
         if self.progress.best_step in self.run.steps():

@@ -37,7 +37,9 @@ def report(translator: Translator, recipe: Recipe, run: Run) -> str:
         write_atomically(run.report / "scores.json", json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
         lines += ["", *show(translator, run, evaluations["test"])]
     curve = run.report / "loss.png"
-    loss_curve_png(run.records(), curve, recipe.name)
+    smoothing = recipe.train.label_smoothing
+    note = f" (training with label smoothing {smoothing:g}, validation without)" if smoothing else ""
+    loss_curve_png(run.records(), curve, recipe.name + note)
     lines.append(f"loss curve      {curve}")
     return "\n".join(lines)
 

@@ -85,6 +85,13 @@ def test_a_damaged_or_missing_model_is_named(tmp_path: Path) -> None:
         TokenizerPair.load(tmp_path)
 
 
+def test_a_corpus_is_encoded_in_chunks_as_in_one_piece() -> None:
+    tokenizer = train(TokenizerConfig(vocab_size=50), ENGLISH, GERMAN, seed=1).source
+    chunked, whole = tokenizer.encode_corpus(ENGLISH, chunk=7), Ragged.of(tokenizer.encode(ENGLISH))
+    assert np.array_equal(chunked.values, whole.values)
+    assert np.array_equal(chunked.offsets, whole.offsets)
+
+
 def test_ragged_keeps_sequences_apart() -> None:
     ragged = Ragged.of([[1, 2], [], [3]])
     assert [ragged[i].tolist() for i in range(len(ragged))] == [[1, 2], [], [3]]

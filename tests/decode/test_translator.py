@@ -140,6 +140,17 @@ def test_the_verifier_finds_nothing_here_and_something_when_a_batch_lies(
     assert "line 1:" in misled.summary()
 
 
+def test_a_sentence_beyond_learned_positions_is_cut_and_said_so(sentences: list[str], tmp_path: Path) -> None:
+    changes = {"model.positions": "learned", "model.max_positions": 16, "data.max_length": 16, "train.steps": 2}
+    model = regard.train(RECIPE, tmp_path / "run", changes)
+    long = " ".join("abcdefghijklmnopqrstuvwxyz")
+    found = model.search([sentences[0], long], beam_size=2)
+    assert found[0][0].cut == 0
+    assert found[1][0].cut > 0
+    assert found[1][0].cut + len(found[1][0].source_tokens) == len(model.tokenizers.source.encode([long])[0])
+    assert len(found[1][0].target_tokens) <= 16
+
+
 def test_loading_needs_no_training_data(sentences: list[str], tmp_path: Path) -> None:
     """A run directory moved elsewhere translates as before."""
     model = regard.train({**RECIPE, "train": {**RECIPE["train"], "steps": 5}}, tmp_path / "here")  # type: ignore[dict-item]
