@@ -66,13 +66,10 @@ def train(
 
     regard train my.toml --set model.n_layers=3 --set train.steps=20000
     """
-    from regard.training import start
-    from regard.training.report import report
-    from regard.training.run import Run
-
-    translator = start.train(recipe, run, sets or (), console)
     resolved = resolve(recipe, sets or ())
-    print(report(translator, resolved, Run.open(run or Path("runs") / resolved.name)))
+    place = run or Path("runs") / resolved.name
+    regard.train(resolved, place, console=console)
+    print((place / "report" / "report.txt").read_text(encoding="utf-8"), end="")
 
 
 @app.command()

@@ -306,7 +306,7 @@ def read_value(hint: Any, value: Any, key: str) -> Any:
 # --- writing and comparing -------------------------------------------------------------------------------
 
 
-def to_dict(recipe: Recipe) -> dict[str, Any]:
+def to_dict(recipe: Recipe | TransformerConfig) -> dict[str, Any]:
     """Plain values, as JSON and TOML know them."""
     values: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(recipe)))
     return values
@@ -324,8 +324,8 @@ def to_toml(recipe: Recipe) -> str:
     return "\n\n".join(["\n".join(top), *sections]) + "\n"
 
 
-def differences(ours: Recipe, theirs: Recipe) -> list[str]:
-    """One line for each key in which two recipes differ: `train.steps: 100 here, 200 there`."""
+def differences(ours: Recipe | TransformerConfig, theirs: Recipe | TransformerConfig) -> list[str]:
+    """One line for each key in which two recipes or sections differ: `train.steps: 100 here, 200 there`."""
     here, there = flatten(to_dict(ours)), flatten(to_dict(theirs))
     return [f"{key}: {here[key]!r} here, {there[key]!r} there" for key in here if here[key] != there[key]]
 

@@ -46,10 +46,10 @@ def load_required(config: DataConfig, split: str) -> Corpus:
 
 
 def test_splits(config: DataConfig) -> list[str]:
-    """The splits to report on when training has ended."""
-    if config.corpus:
-        return ["test", "combinations"] if config.corpus in ("en-de", "de-en") else ["test"]
-    return ["test"] if config.test else []
+    """The splits to report on when training has ended: the test sets, or without one the validation set."""
+    if config.corpus in ("en-de", "de-en"):
+        return ["test", "combinations"]
+    return ["test"] if config.corpus or config.test else ["valid"]
 
 
 def built_in(config: DataConfig, split: str) -> Corpus:

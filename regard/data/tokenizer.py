@@ -83,7 +83,7 @@ class Tokenizer:
         return [str(self.processor.id_to_piece(int(token))) for token in tokens]
 
     def words(self, tokens: Sequence[int]) -> list[int]:
-        """The number of the whitespace word each token belongs to; the end symbol belongs to none (-1)."""
+        """The number of the whitespace word each token belongs to; special symbols belong to none (-1)."""
         numbers, word = [], -1
         for token, piece in zip(tokens, self.pieces(tokens), strict=True):
             if token in (PAD, BOS, EOS):
@@ -93,6 +93,15 @@ class Tokenizer:
                 word += 1
             numbers.append(word)
         return numbers
+
+    def word_texts(self, tokens: Sequence[int]) -> list[str]:
+        """The words that `words` numbers, spelled by their tokens."""
+        numbers = self.words(tokens)
+        texts = [""] * (max(numbers, default=-1) + 1)
+        for number, piece in zip(numbers, self.pieces(tokens), strict=True):
+            if number >= 0:
+                texts[number] += piece.removeprefix("▁")
+        return texts
 
 
 @dataclass(frozen=True)

@@ -153,19 +153,14 @@ class Translator:
     def word_weights(self, translation: Translation, weights: Tensor) -> Tensor:
         """Token weights (T, S) → word weights (target words, source words): the sum over the tokens of a
         source word, the mean over those of a target word."""
-        rows = self.tokenizers.target.words(translation.target_tokens)
-        columns = self.tokenizers.source.words(translation.source_tokens)
-        words = torch.zeros(max(rows, default=-1) + 1, max(columns, default=-1) + 1, device=weights.device)
-        real_rows = torch.tensor([i for i, word in enumerate(rows) if word >= 0], device=weights.device)
-        real_columns = torch.tensor([i for i, word in enumerate(columns) if word >= 0], device=weights.device)
-        if not words.numel():
-            return words
-        real = weights[real_rows][:, real_columns]
-        row_of = torch.tensor([word for word in rows if word >= 0], device=weights.device)
-        column_of = torch.tensor([word for word in columns if word >= 0], device=weights.device)
-        summed = torch.zeros(len(real), words.shape[1], device=weights.device).index_add(1, column_of, real)
-        counts = torch.bincount(row_of, minlength=len(words))[:, None]
-        return words.index_add(0, row_of, summed) / counts
+        rows = membership(self.tokenizers.target.words(translation.target_tokens), weights.device)
+        columns = membership(self.tokenizers.source.words(translation.source_tokens), weights.device)
+        return rows.T @ weights @ columns / rows.sum(dim=0)[:, None]
+
+
+def membership(words: list[int], device: torch.device) -> Tensor:
+    """The word of each token, -1 for none → (tokens, words), one where a token belongs to a word."""
+    return (torch.tensor(words, device=device)[:, None] == torch.arange(max(words) + 1, device=device)).float()
 
 
 def rectangle(sequences: list[list[int]], device: torch.device) -> tuple[Tensor, Padded]:

@@ -6,8 +6,6 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-import torch
-
 from regard.config import Recipe
 from regard.data.corpus import load_required, test_splits
 from regard.decode.translator import Translation, Translator
@@ -21,27 +19,26 @@ N_SHOWN = 5
 def report(translator: Translator, recipe: Recipe, run: Run) -> str:
     """Score every test set of the recipe, draw what there is to see, and say it all in text.
 
-    Everything is also written to the run's `report/`.
+    Everything is written to the run's `report/`, the text as `report.txt`.
     """
     run.report.mkdir(exist_ok=True)
     lines: list[str] = []
-    evaluations = {
-        split: evaluate(translator, load_required(recipe.data, split), recipe) for split in test_splits(recipe.data)
-    }
+    splits = test_splits(recipe.data)
+    evaluations = {split: evaluate(translator, load_required(recipe.data, split), recipe) for split in splits}
     for split, evaluation in evaluations.items():
         lines += [f"{split} {score}" for score in evaluation.scores]
         texts = "".join(translation.text + "\n" for translation in evaluation.translations)
         write_atomically(run.report / f"{split}.hypotheses.txt", texts)
-    if evaluations:
-        scores = {split: [asdict(score) for score in evaluation.scores] for split, evaluation in evaluations.items()}
-        write_atomically(run.report / "scores.json", json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
-        lines += ["", *show(translator, run, evaluations["test"])]
+    scores = {split: [asdict(score) for score in evaluation.scores] for split, evaluation in evaluations.items()}
+    write_atomically(run.report / "scores.json", json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
+    lines += ["", *show(translator, run, evaluations[splits[0]])]
     curve = run.report / "loss.png"
     smoothing = recipe.train.label_smoothing
     note = f" (training with label smoothing {smoothing:g}, validation without)" if smoothing else ""
     loss_curve_png(run.records(), curve, recipe.name + note)
-    lines.append(f"loss curve      {curve}")
-    return "\n".join(lines)
+    text = "\n".join([*lines, f"loss curve      {curve}"])
+    write_atomically(run.report / "report.txt", text + "\n")
+    return text
 
 
 def show(translator: Translator, run: Run, evaluation: Evaluation) -> list[str]:
@@ -80,9 +77,8 @@ def attention_view(translator: Translator, translation: Translation) -> Attentio
 
 def alignment_picture(translator: Translator, translation: Translation) -> str:
     """Which source word each target word looks at, as text."""
-    layers = translator.attend(translation)
-    cross = layers[translator.alignment_path].mean(dim=0)
-    words = translator.word_weights(translation, cross)
-    if not torch.numel(words):
-        return ""
-    return alignment_text(translation.text.split(), translation.source.split(), words.cpu().numpy())
+    weights = translator.attend(translation)[translator.alignment_path].mean(dim=0)
+    words = translator.word_weights(translation, weights).cpu().numpy()
+    rows = translator.tokenizers.target.word_texts(translation.target_tokens)
+    columns = translator.tokenizers.source.word_texts(translation.source_tokens)
+    return alignment_text(rows, columns, words)

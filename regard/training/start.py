@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from regard.tasks.translation import TranslationTask, build
 from regard.training import checkpoint
 from regard.training.device import pick
 from regard.training.loop import Loop
+from regard.training.report import report as write_report
 from regard.training.run import Run
 
 
@@ -29,10 +31,12 @@ def train(
     run: str | Path | None = None,
     overrides: Mapping[str, Any] | Iterable[str] = (),
     console: Console | None = None,
+    report: bool = True,
 ) -> Translator:
     """Train a recipe, or go on with a run that was interrupted, and give the trained model.
 
-    `run` is the run directory, runs/NAME by default. Progress goes to stderr; `console` redirects it.
+    `run` is the run directory, runs/NAME by default. Progress goes to stderr; `console` redirects it. With
+    `report`, the run is scored and drawn at the end, in its folder `report/`.
     """
     console = console or Console(stderr=True)
     resolved = resolve(recipe, overrides)
@@ -42,7 +46,10 @@ def train(
         loop.train()
         if resolved.train.average:
             checkpoint.average(place, place.steps()[-resolved.train.average :])
-    return load(place.path)
+    translator = load(place.path)
+    if report:
+        write_report(translator, resolved, place)
+    return translator
 
 
 def prepare(recipe: Recipe, run: Run, console: Console) -> Loop[Any]:
@@ -94,13 +101,14 @@ def prepare_tokenizer(recipe: Recipe, run: Run, corpus: Corpus, console: Console
 
 
 def start_from(other: Run, recipe: Recipe, model: Transformer) -> None:
-    """Take the weights of another run (fine-tuning)."""
-    theirs = resolve({"model": {**vars(other.recipe.model)}, "tokenizer": {"shared": other.recipe.tokenizer.shared}})
-    ours = resolve({"model": {**vars(recipe.model)}, "tokenizer": {"shared": recipe.tokenizer.shared}})
-    free = ("model.dropout", "model.attn_dropout", "model.ff_dropout", "model.preset")
-    changed = [line for line in differences(ours, theirs) if not line.startswith(free)]
+    """Take the weights of another run (fine-tuning). Dropout may differ; what the weights mean may not."""
+    ours, theirs = recipe.model, other.recipe.model
+    theirs = replace(
+        theirs, preset=ours.preset, dropout=ours.dropout, attn_dropout=ours.attn_dropout, ff_dropout=ours.ff_dropout
+    )
+    changed = differences(ours, theirs)
     if changed:
-        raise RegardError(f"init = {other.path} is a model of another shape: {'; '.join(changed)}.")
+        raise RegardError(f"init = {other.path} is another model: {'; '.join(changed)}.")
     checkpoint.copy_weights(model, load_weights(other))
 
 

@@ -29,7 +29,7 @@ RECIPE = {
 @pytest.fixture(scope="module")
 def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
     """Trained for a few seconds: uncertain enough that searches differ, sure enough that they end."""
-    return regard.train(RECIPE, tmp_path_factory.mktemp("run") / "reverser")
+    return regard.train(RECIPE, tmp_path_factory.mktemp("run") / "reverser", report=False)
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +142,7 @@ def test_the_verifier_finds_nothing_here_and_something_when_a_batch_lies(
 
 def test_a_sentence_beyond_learned_positions_is_cut_and_said_so(sentences: list[str], tmp_path: Path) -> None:
     changes = {"model.positions": "learned", "model.max_positions": 16, "data.max_length": 16, "train.steps": 2}
-    model = regard.train(RECIPE, tmp_path / "run", changes)
+    model = regard.train(RECIPE, tmp_path / "run", changes, report=False)
     long = " ".join("abcdefghijklmnopqrstuvwxyz")
     found = model.search([sentences[0], long], beam_size=2)
     assert found[0][0].cut == 0
@@ -153,6 +153,6 @@ def test_a_sentence_beyond_learned_positions_is_cut_and_said_so(sentences: list[
 
 def test_loading_needs_no_training_data(sentences: list[str], tmp_path: Path) -> None:
     """A run directory moved elsewhere translates as before."""
-    model = regard.train({**RECIPE, "train": {**RECIPE["train"], "steps": 5}}, tmp_path / "here")  # type: ignore[dict-item]
+    model = regard.train({**RECIPE, "train": {**RECIPE["train"], "steps": 5}}, tmp_path / "here", report=False)  # type: ignore[dict-item]
     (tmp_path / "here").rename(tmp_path / "moved")
     assert regard.load(tmp_path / "moved").translate(sentences[:5]) == model.translate(sentences[:5])

@@ -21,7 +21,7 @@ from regard.training.run import Run
 
 @pytest.fixture
 def run(tiny_recipe: dict[str, Any], tmp_path: Path) -> Path:
-    regard.train(tiny_recipe, tmp_path / "run")
+    regard.train(tiny_recipe, tmp_path / "run", report=False)
     return tmp_path / "run"
 
 
@@ -65,13 +65,13 @@ def test_a_harmed_checkpoint_is_refused_by_name(run: Path, tiny_recipe: dict[str
     else:
         path.unlink()
     with pytest.raises(RegardError, match=rf"step-000012/{name} is missing, truncated or altered.*Delete the folder"):
-        regard.train(tiny_recipe, run)
+        regard.train(tiny_recipe, run, report=False)
 
 
 def test_without_the_harmed_checkpoint_the_run_goes_on_to_the_same_end(run: Path, tiny_recipe: dict[str, Any]) -> None:
     before = (run / "averaged.safetensors").read_bytes()
     shutil.rmtree(run / "checkpoints" / "step-000012")
-    regard.train(tiny_recipe, run)
+    regard.train(tiny_recipe, run, report=False)
     assert (run / "averaged.safetensors").read_bytes() == before
 
 
@@ -87,14 +87,14 @@ def test_another_recipe_in_the_same_directory_is_refused_with_the_differences(
     run: Path, tiny_recipe: dict[str, Any]
 ) -> None:
     with pytest.raises(RegardError, match=r"differs in: seed: 2 here, 1 there; train\.steps: 15 here, 12 there"):
-        regard.train(tiny_recipe, run, {"train.steps": 15, "seed": 2})
+        regard.train(tiny_recipe, run, {"train.steps": 15, "seed": 2}, report=False)
 
 
 def test_a_directory_with_other_things_in_it_is_refused(tmp_path: Path, tiny_recipe: dict[str, Any]) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("…")
     with pytest.raises(RegardError, match="not empty and not a run directory"):
-        regard.train(tiny_recipe, tmp_path / "mine")
+        regard.train(tiny_recipe, tmp_path / "mine", report=False)
     with pytest.raises(RegardError, match=r"is not a run directory: it has no recipe\.toml"):
         regard.load(tmp_path / "mine")
 
@@ -104,13 +104,13 @@ def test_a_second_training_in_the_same_directory_is_refused(tmp_path: Path, tiny
 
     run = Run.create(tmp_path / "run", resolve(tiny_recipe))
     with run.locked(), pytest.raises(RegardError, match="Another process is training"):
-        regard.train(tiny_recipe, tmp_path / "run")
+        regard.train(tiny_recipe, tmp_path / "run", report=False)
 
 
 def test_only_the_newest_and_the_best_checkpoints_are_kept(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
     changes = {"train.steps": 40, "train.keep": 2, "train.average": 2, "train.save_every": 2, "train.lr_scale": 200.0,
                "train.valid_every": 4}  # fmt: skip
-    regard.train(tiny_recipe, tmp_path / "run", changes)  # so high a rate that the best comes early
+    regard.train(tiny_recipe, tmp_path / "run", changes, report=False)  # so high a rate that the best comes early
     run = Run.open(tmp_path / "run")
     best = json.loads((run.checkpoint(40) / "state.json").read_text())["progress"]["best_step"]
     assert best < 36
@@ -122,7 +122,7 @@ FULL_DISK = """
 import json, resource, signal, sys, regard
 from regard.errors import RegardError
 recipe, run = json.loads(sys.argv[1]), sys.argv[2]
-regard.train({**recipe, "train": {**recipe["train"], "steps": 4}}, run + "-probe")
+regard.train({**recipe, "train": {**recipe["train"], "steps": 4}}, run + "-probe", report=False)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 import regard.training.checkpoint as checkpoint
 whole = checkpoint.save
@@ -132,7 +132,7 @@ def limited(run, progress, *rest):
     return whole(run, progress, *rest)
 checkpoint.save = limited
 try:
-    regard.train(recipe, run)
+    regard.train(recipe, run, report=False)
 except RegardError as error:
     print(error)
 """
@@ -148,8 +148,8 @@ def test_a_full_disk_while_saving_loses_nothing(tiny_recipe: dict[str, Any], tmp
     names = sorted(path.name for path in (run / "checkpoints").iterdir())
     assert "step-000008" not in names
     assert "step-000004" in names
-    regard.train(tiny_recipe, run)
-    regard.train(tiny_recipe, tmp_path / "undisturbed")
+    regard.train(tiny_recipe, run, report=False)
+    regard.train(tiny_recipe, tmp_path / "undisturbed", report=False)
     ours, theirs = (path / "averaged.safetensors" for path in (run, tmp_path / "undisturbed"))
     assert ours.read_bytes() == theirs.read_bytes()
 

@@ -23,7 +23,7 @@ from regard.training.run import Run
 
 @pytest.mark.parametrize("name", ["copy", "reverse"])
 def test_copy_and_reverse_are_learned_to_the_last_symbol(tmp_path: Path, name: str) -> None:
-    model = regard.train(name, tmp_path / "run", {"train.tensorboard": False})
+    model = regard.train(name, tmp_path / "run", {"train.tensorboard": False}, report=False)
     test = load_required(Run.open(tmp_path / "run").recipe.data, "test")
     assert exact_match(model.translate(test.source), test.target).value == 100.0
 
@@ -33,7 +33,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(
 ) -> None:
     weights = {}
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        regard.train(tiny_recipe, tmp_path / name, {"seed": seed})
+        regard.train(tiny_recipe, tmp_path / name, {"seed": seed}, report=False)
         weights[name] = (tmp_path / name / "averaged.safetensors").read_bytes()
     assert weights["a"] == weights["b"] != weights["c"]
 
@@ -52,8 +52,8 @@ def test_ctrl_c_saves_and_the_run_goes_on_to_the_same_end(tiny_recipe: dict[str,
     assert "same command" in errors
     step = Run.open(tmp_path / "run").steps()[-1]
     assert 0 < step < 150
-    regard.train(recipe, tmp_path / "run")
-    regard.train(recipe, tmp_path / "whole")
+    regard.train(recipe, tmp_path / "run", report=False)
+    regard.train(recipe, tmp_path / "whole", report=False)
     ends = [load_file(tmp_path / name / "checkpoints/step-000150/model.safetensors") for name in ("run", "whole")]
     assert all(torch.equal(ends[0][key], ends[1][key]) for key in ends[0])
 
@@ -72,7 +72,7 @@ def test_early_stopping_keeps_the_best(tiny_recipe: dict[str, Any], tmp_path: Pa
         "train.steps": 200, "train.valid_every": 2, "train.patience": 3, "train.lr_scale": 100.0,
         "train.save_every": 50,
     }  # fmt: skip
-    regard.train(tiny_recipe, tmp_path / "run", changes)
+    regard.train(tiny_recipe, tmp_path / "run", changes, report=False)
     run = Run.open(tmp_path / "run")
     last = run.steps()[-1]
     state = json.loads((run.checkpoint(last) / "state.json").read_text())["progress"]
@@ -81,7 +81,7 @@ def test_early_stopping_keeps_the_best(tiny_recipe: dict[str, Any], tmp_path: Pa
     assert state["stalled"] == 3
     assert last == state["best_step"] + 6
     before = run.log.read_bytes()
-    regard.train(tiny_recipe, tmp_path / "run", changes)  # an ended run stays as it is
+    regard.train(tiny_recipe, tmp_path / "run", changes, report=False)  # an ended run stays as it is
     assert run.steps()[-1] == last
     assert run.log.read_bytes() == before
 
@@ -89,17 +89,17 @@ def test_early_stopping_keeps_the_best(tiny_recipe: dict[str, Any], tmp_path: Pa
 def test_a_new_run_starts_from_the_weights_and_tokenizer_of_another(
     tiny_recipe: dict[str, Any], tmp_path: Path
 ) -> None:
-    regard.train(tiny_recipe, tmp_path / "first")
+    regard.train(tiny_recipe, tmp_path / "first", report=False)
     changes = {"init": str(tmp_path / "first"), "train.steps": 1, "train.lr_scale": 1e-9, "train.average": 1}
-    regard.train(tiny_recipe, tmp_path / "second", changes)
+    regard.train(tiny_recipe, tmp_path / "second", changes, report=False)
     assert regard.load(tmp_path / "second").tokenizers.hash == regard.load(tmp_path / "first").tokenizers.hash
     ours, theirs = (load_file(tmp_path / name / "averaged.safetensors") for name in ("second", "first"))
     for name in ours:
         torch.testing.assert_close(ours[name], theirs[name], atol=1e-6, rtol=0)
-    with pytest.raises(RegardError, match=r"another shape: model\.d_model: 32 here, 16 there"):
-        regard.train(tiny_recipe, tmp_path / "third", {**changes, "model.d_model": 32})
+    with pytest.raises(RegardError, match=r"another model: d_model: 32 here, 16 there"):
+        regard.train(tiny_recipe, tmp_path / "third", {**changes, "model.d_model": 32}, report=False)
     with pytest.raises(RegardError, match="not a run directory"):
-        regard.train(tiny_recipe, tmp_path / "fourth", {"init": str(tmp_path / "nowhere")})
+        regard.train(tiny_recipe, tmp_path / "fourth", {"init": str(tmp_path / "nowhere")}, report=False)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_new_run_starts_from_the_weights_and_tokenizer_of_another(
     ids=str,
 )
 def test_options_train_too(tiny_recipe: dict[str, Any], tmp_path: Path, changes: dict[str, Any]) -> None:
-    regard.train(tiny_recipe, tmp_path / "run", {"train.steps": 60, **changes})
+    regard.train(tiny_recipe, tmp_path / "run", {"train.steps": 60, **changes}, report=False)
     losses = [record["loss"] for record in Run.open(tmp_path / "run").records() if record["kind"] == "train"]
     assert losses[-1] < 0.9 * losses[0]
 
@@ -116,12 +116,12 @@ def test_options_train_too(tiny_recipe: dict[str, Any], tmp_path: Path, changes:
 def test_divergence_is_said_in_a_sentence(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
     changes = {"train.lr_scale": 1e30, "train.steps": 100, "train.valid_every": 500, "train.report_every": 1}
     with pytest.raises(RegardError, match=r"training has diverged.*Lower train\.lr_scale"):
-        regard.train(tiny_recipe, tmp_path / "run", changes)
+        regard.train(tiny_recipe, tmp_path / "run", changes, report=False)
 
 
 def test_an_unknown_device_is_said_in_a_sentence(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(RegardError, match=r"device 'abacus' cannot be used"):
-        regard.train(tiny_recipe, tmp_path / "run", {"train.device": "abacus"})
+        regard.train(tiny_recipe, tmp_path / "run", {"train.device": "abacus"}, report=False)
 
 
 def test_compiling_without_a_compiler_is_refused_in_a_sentence(
@@ -129,14 +129,14 @@ def test_compiling_without_a_compiler_is_refused_in_a_sentence(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(RegardError, match=r"train\.compile needs a C\+\+ compiler"):
-        regard.train(tiny_recipe, tmp_path / "run", {"train.compile": True})
+        regard.train(tiny_recipe, tmp_path / "run", {"train.compile": True}, report=False)
 
 
 def test_tensorboard_has_the_curves_of_the_log(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    regard.train(tiny_recipe, tmp_path / "run", {"train.tensorboard": True})
+    regard.train(tiny_recipe, tmp_path / "run", {"train.tensorboard": True}, report=False)
     events = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
     curve = {event.step: event.value for event in events.Scalars("valid/loss")}
     logged = {r["step"]: r["loss"] for r in Run.open(tmp_path / "run").records() if r["kind"] == "valid"}

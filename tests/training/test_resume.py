@@ -30,7 +30,7 @@ RECIPE: dict[str, Any] = {
         "valid_every": 15, "valid_sentences": 10, "save_every": 2, "keep": 3, "average": 3, "tensorboard": False,
     },
 }  # fmt: skip
-DRIVER = "import json, sys, regard; regard.train(json.loads(sys.argv[1]), sys.argv[2])"
+DRIVER = "import json, sys, regard; regard.train(json.loads(sys.argv[1]), sys.argv[2], report=False)"
 
 
 def launch(run: Path) -> subprocess.Popen[bytes]:
