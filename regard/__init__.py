@@ -2,7 +2,7 @@
 
 import regard
 model = regard.load("runs/demo")
-model.translate("The dog sleeps in the garden.")
+model.translate("The old dog is sleeping in the garden.")
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from regard.errors import RegardError as RegardError
     from regard.models.transformer import Transformer as Transformer
     from regard.nn.attention import capture as capture
-    from regard.training.start import load as load
+    from regard.training.load import load as load
     from regard.training.start import train as train
 
 # Each public name and the module it lives in. They are imported when first asked for, so that
@@ -28,7 +28,7 @@ PUBLIC = {
     "TransformerConfig": "regard.config",
     "Translator": "regard.decode.translator",
     "capture": "regard.nn.attention",
-    "load": "regard.training.start",
+    "load": "regard.training.load",
     "train": "regard.training.start",
 }
 __all__ = ["__version__", *PUBLIC]

@@ -6,6 +6,7 @@ Results go to stdout, progress and remarks to stderr. Exit codes: 0 done, 1 some
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -92,37 +93,37 @@ def translate(
 ) -> None:
     """Translate stdin to stdout, one sentence a line, in order.
 
-    With --n-best, lines are NUMBER ||| TRANSLATION ||| SCORE, numbered from 0. Fields that --scores and
-    --alignments add are separated by tabs.
+    With --n-best, lines are NUMBER ||| TRANSLATION ||| SCORE [||| ALIGNMENT], numbered from 0. Otherwise the
+    fields that --scores and --alignments add stand before and after the translation, separated by tabs.
 
-    Example:  echo "The dog sleeps." | regard translate runs/demo
+    Example:  echo "Is she sleeping?" | regard translate runs/demo
     """
     from regard.decode.stream import LineFormat, Verifier, available_lines
+    from regard.decode.translator import pharaoh
 
     model = regard.load(run, weights)
     model.config = model.options(
         **given(beam_size=beam, length_penalty=length_penalty, normalization=normalization, batch_sentences=batch)
     )
-    style = LineFormat(n_best=n_best, scores=scores, alignments=alignments, as_json=as_json)
+    style = LineFormat(n_best=n_best, scores=scores, as_json=as_json)
     verifier = Verifier(model) if verify_batch else None
     number = 0
     for lines in available_lines(sys.stdin.buffer):
         found = model.search(lines, n_best=n_best)
-        links = model.align([best[0] for best in found]) if alignments else None
         for i, best in enumerate(found):
-            print(style.show(number + i, best, links[i] if links else None))
+            links = [pharaoh(one) for one in model.align(best)] if alignments else []
+            print(style.show(number + i, best, links))
         sys.stdout.flush()
         for i, (one, *_) in enumerate(found):
             if one.cut:
-                console.print(
-                    f"line {number + i + 1}: the last {one.cut} tokens are beyond the model's positions and were cut",
-                    highlight=False,
-                )
+                warn(f"line {number + i + 1}: its last {one.cut} tokens are beyond the model's positions and were cut")
         if verifier:
             verifier.check(number, [best[0] for best in found])
         number += len(lines)
     if verifier:
-        console.print(verifier.summary(), highlight=False, markup=False)
+        warn(verifier.summary())
+        if verifier.defects:
+            raise typer.Exit(1)
 
 
 @app.command()
@@ -159,7 +160,11 @@ def evaluate(
         else:
             corpora = [load_required(recipe.data, split) for split in test_splits(recipe.data) or ["test"]]
         for corpus in corpora:
-            results[corpus.name] = scoring.evaluate(model, corpus, recipe).scores
+            evaluation = scoring.evaluate(model, corpus)
+            results[corpus.name] = evaluation.scores
+            cut = sum(translation.cut > 0 for translation in evaluation.translations)
+            if cut:
+                warn(f"{cut} sentences of {corpus.name} were longer than the model's positions and were cut")
     else:
         raise RegardError("Give a RUN, or RUN with --source and --reference, or --hypotheses with --reference.")
     if as_json:
@@ -180,15 +185,19 @@ def view(
 
     Example:  regard view runs/demo "The small dog sleeps in the garden."
     """
-    from regard.training.report import alignment_picture, draw
+    from regard.tasks.attention import alignment_picture, draw
     from regard.training.run import Run
 
     model = regard.load(run, weights)
-    if not sentence.strip():
-        raise RegardError("The sentence is empty: there is nothing to look at.")
     translation = model.search([sentence])[0][0]
+    if not translation.target_tokens:
+        raise RegardError("The sentence is empty: there is nothing to look at.")
     page, png = draw(model, translation, output or Run.open(run).report, name)
     print(f"{translation.text}\n\n{alignment_picture(model, translation)}\n\n{page}\n{png}")
+
+
+def warn(text: str) -> None:
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def given(**options: Any) -> dict[str, Any]:
@@ -200,7 +209,10 @@ train.__doc__ = (train.__doc__ or "").replace("RECIPES", ", ".join(shipped()))
 
 
 def main(command: Callable[[], None] = app) -> None:
-    """Run the command; a known problem ends in one sentence."""
+    """Run the command; a known problem ends in one sentence. Text goes in and out as UTF-8, whatever the locale."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8")
     try:
         command()
     except RegardError as error:
@@ -209,10 +221,11 @@ def main(command: Callable[[], None] = app) -> None:
         console.print(f"regard: {error}", style=style, highlight=False, markup=False, soft_wrap=True)
         sys.exit(130 if interrupted else 2)
     except KeyboardInterrupt:
+        warn("regard: interrupted. The same command starts again, or goes on from the last checkpoint.")
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:  # no room, no permission: the system's own words, and where
-        console.print(f"regard: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
+        warn(f"regard: {error}")
         sys.exit(1)

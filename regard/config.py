@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import tomllib
 import typing
 from collections.abc import Iterable, Mapping
@@ -56,7 +57,7 @@ class TokenizerConfig:
     normalization: Literal["nmt_nfkc", "nfkc", "identity"] = "nmt_nfkc"
 
     def __post_init__(self) -> None:
-        at_least(self, "tokenizer", vocab_size=8)
+        at_least(self, "tokenizer", vocab_size=8, character_coverage=0.01)
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,7 @@ class TransformerConfig:
 
     def __post_init__(self) -> None:
         at_least(self, "model", n_layers=1, n_decoder_layers=0, d_model=2, d_ff=1, n_heads=1, d_k=0, d_v=0)
+        at_least(self, "model", norm_eps=0.0, max_positions=1)
         between(self, "model", 0.0, 1.0, "dropout", "attn_dropout", "ff_dropout")
         if self.d_model % self.n_heads and not (self.d_k and self.d_v):
             raise RegardError(
@@ -138,6 +140,7 @@ class TrainConfig:
             self, "train", steps=1, batch_tokens=1, accumulate=1, warmup_steps=1, threads=0, report_every=1,
             valid_every=1, valid_sentences=0, patience=0, save_every=1, keep=1, average=0,
         )  # fmt: skip
+        at_least(self, "train", lr_scale=0.0, clip_norm=0.0, adam_eps=0.0)
         between(self, "train", 0.0, 1.0, "label_smoothing", "beta1", "beta2")
         if self.average > self.keep:
             raise RegardError(f"train.average = {self.average} needs train.keep of at least as many.")
@@ -210,6 +213,8 @@ def resolve(
         values = load_toml(find(str(recipe)))
     if not isinstance(overrides, Mapping):
         overrides = dict(parse_override(text) for text in overrides)
+    if isinstance(recipe, Recipe):  # every key of it is explicit, so a preset must be spelled out
+        values["model"].update(PRESETS.get(overrides.get("model.preset", ""), {}))
     for key, value in overrides.items():
         *sections, last = key.split(".")
         place = values
@@ -300,6 +305,8 @@ def read_value(hint: Any, value: Any, key: str) -> Any:
         return float(value)
     if type(value) is not hint:
         raise RegardError(f"Recipe key {key} must be {NAMES[hint]}, not {value!r}.")
+    if hint is float and not math.isfinite(value):
+        raise RegardError(f"Recipe key {key} must be a finite number, not {value!r}.")
     return value
 
 

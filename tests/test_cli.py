@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -112,7 +113,9 @@ def test_translate_options(trained: Path) -> None:
     assert {link.split("-")[1] for link in links.split()} == set(map(str, range(len(text.split()))))
     record = json.loads(run("translate", trained, "--json", "--alignments", text=sentence).stdout)
     assert record["translations"][0]["text"] == text
-    assert record["alignment"] == links
+    assert record["translations"][0]["alignment"] == links
+    both = run("translate", trained, "--n-best", "2", "--alignments", text=sentence).stdout.splitlines()
+    assert [line.count(" ||| ") for line in both] == [3, 3]
     verified = run("translate", trained, "--verify-batch", "--batch", "7", text=sentence * 20)
     assert "0 of 20 translations depend on the batch" in verified.stderr
     greedy = run("translate", trained, "--beam", "1", text=sentence)
@@ -123,9 +126,44 @@ def test_translate_stops_quietly_when_its_reader_goes(trained: Path) -> None:
     shell = (
         f"yes 'The dog is sleeping.' | head -5000 | {sys.executable} -m regard translate {trained} --beam 1 | head -1"
     )
+    shell += "; exit ${PIPESTATUS[2]}"
     result = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False, timeout=240)
+    assert result.returncode == 1
     assert result.stdout.strip()
     assert "Traceback" not in result.stderr
+
+
+def test_translate_ends_quietly_on_ctrl_c_while_it_waits(trained: Path) -> None:
+    command = [sys.executable, "-m", "regard", "translate", str(trained)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write("Is she sleeping?\n")
+        process.stdin.flush()
+        assert process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+
+
+def test_text_is_utf_8_whatever_the_locale(trained: Path) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1", "LC_ALL": "C"}
+    command = [sys.executable, "-m", "regard", "translate", str(trained), "--json"]
+    text = "Größe → ☃\n".encode()
+    result = subprocess.run(command, input=text, capture_output=True, env=environment, check=True)
+    assert json.loads(result.stdout.decode("utf-8"))["source"] == "Größe → ☃"
+
+
+def test_every_line_is_scored_empty_ones_included(trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "s.en").write_text("Is she sleeping?\n\nIs he sleeping?\n")
+    (tmp_path / "s.de").write_text("Schläft sie?\nSchläft er?\n\n")
+    command = ("evaluate", trained, "--source", tmp_path / "s.en", "--reference", tmp_path / "s.de", "--json")
+    exact = next(s for s in json.loads(run(*command).stdout)["s.en"] if s["name"] == "exact match")
+    texts = regard.load(trained).translate(["Is she sleeping?", "", "Is he sleeping?"])
+    hits = sum(text == line for text, line in zip(texts, ["Schläft sie?", "Schläft er?", ""], strict=True))
+    assert exact["value"] == pytest.approx(100 * hits / 3)
 
 
 def test_evaluate_scores_runs_files_and_texts(trained: Path, tmp_path: Path) -> None:
@@ -196,8 +234,8 @@ def test_losses_of_data_are_announced(tmp_path: Path) -> None:
             "model.n_layers=1", "train.average=1"]  # fmt: skip
     result = run("train", "r.toml", *(f"--set={item}" for item in sets), cwd=tmp_path)
     assert result.returncode == 0, result.stderr
-    assert "1 train pairs have an empty side and are left out (lines 17" in result.stderr
-    assert "8 of 17 training pairs are longer than data.max_length = 9 tokens" in result.stderr
+    assert "1 train pairs have an empty side and are left out (line 17)" in result.stderr
+    assert "8 of 17 train pairs are longer than data.max_length = 9 tokens" in result.stderr
 
 
 def test_help_teaches() -> None:

@@ -37,12 +37,28 @@ def test_defaults_are_the_papers_base_model() -> None:
         ({"tokenizer": {"shared": False}}, r"set model\.tie"),
         ({"model": {"preset": "huge"}}, r"model\.preset = 'huge' must be one of 'base', 'big'"),
         ({"model": {"positions": "learned", "max_positions": 9}}, r"data\.max_length = 256 tokens need more than"),
+        ({"train": {"clip_norm": float("inf")}}, r"train\.clip_norm must be a finite number"),
+        ({"train": {"lr_scale": -1.0}}, r"train\.lr_scale = -1\.0 must be at least 0"),
         ({"train": {"keep": 2, "average": 5}}, r"train\.average = 5 needs train\.keep"),
     ],
 )
 def test_what_is_wrong_is_named_with_the_fix(values: dict[str, object], message: str) -> None:
     with pytest.raises(RegardError, match=message):
         resolve(values)
+
+
+def test_training_and_decoding_defaults_are_the_papers() -> None:
+    recipe = resolve({})
+    train, decode, model = recipe.train, recipe.decode, recipe.model
+    assert (train.steps, train.batch_tokens, train.warmup_steps, train.lr_scale) == (100_000, 25_000, 4_000, 1.0)
+    assert (train.label_smoothing, train.clip_norm, train.average) == (0.1, 0.0, 5)
+    assert (model.attn_dropout, model.ff_dropout) == (0.0, 0.0)
+    assert (decode.beam_size, decode.length_penalty, decode.normalization, decode.extra_length) == (4, 0.6, "gnmt", 50)
+
+
+def test_a_preset_applies_to_a_resolved_recipe_too() -> None:
+    recipe = resolve(resolve({}), {"model.preset": "big", "model.dropout": 0.2})
+    assert (recipe.model.d_model, recipe.model.n_heads, recipe.model.dropout) == (1024, 16, 0.2)
 
 
 def test_overrides_change_single_keys() -> None:

@@ -17,7 +17,7 @@ ROOMS = {
     "data": set(),
     "models": {"nn"},
     "decode": {"nn", "models", "data"},
-    "tasks": {"nn", "models", "data", "decode", "evaluate"},
+    "tasks": {"nn", "models", "data", "decode", "evaluate", "view"},
     "training": {"nn", "models", "data", "decode", "evaluate", "tasks", "view"},
     "recipes": set(),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -21,7 +22,11 @@ def test_the_wheel_runs_in_an_empty_environment(tmp_path: Path) -> None:
         assert result.returncode == 0, result.stdout + result.stderr
         return result.stdout
 
-    call(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, ROOT)
+    source = tmp_path / "source"  # a copy, so that no stale build folder can fill in for a missing file
+    shutil.copytree(ROOT / "regard", source / "regard", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    call(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, source)
     (wheel,) = tmp_path.glob("*.whl")
     venv.create(tmp_path / "env", with_pip=True)
     python, command = tmp_path / "env" / "bin" / "python", tmp_path / "env" / "bin" / "regard"

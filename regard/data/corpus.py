@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -21,10 +21,15 @@ class Corpus:
     source: list[str]
     target: list[str]
     alignments: list[tuple[tuple[int, int], ...]] | None = None  # (source word, target word), from 0
-    empty_lines: tuple[int, ...] = ()  # lines left out because a side is empty, from 1
+    lines: list[int] | None = None  # which lines of the files these are, from 1, where some were left out
+    empty_lines: tuple[int, ...] = ()  # those left out because a side is empty
 
     def __len__(self) -> int:
         return len(self.source)
+
+    def line(self, i: int) -> int:
+        """The line of the files, from 1, on which pair `i` stands."""
+        return self.lines[i] if self.lines else i + 1
 
 
 def load(config: DataConfig, split: str) -> Corpus | None:
@@ -66,19 +71,29 @@ def built_in(config: DataConfig, split: str) -> Corpus:
 
 
 def read_pair(name: str, source: Path, target: Path) -> Corpus:
-    """Two files aligned line by line. Pairs with an empty side are left out and remembered."""
+    """Two files aligned line by line, empty lines included."""
     left, right = list(read_lines(source)), list(read_lines(target))
     if len(left) != len(right):
         raise RegardError(
             f"{source} has {len(left):,} lines but {target} has {len(right):,}: line by line they must be "
             "translations of each other."
         )
-    empty = [i for i, pair in enumerate(zip(left, right, strict=True)) if not all(side.strip() for side in pair)]
-    if len(empty) == len(left):
+    if not any(a.strip() and b.strip() for a, b in zip(left, right, strict=True)):
         raise RegardError(f"{source} and {target} hold no sentence pair.")
-    gone = set(empty)
-    kept = [i for i in range(len(left)) if i not in gone]
-    return Corpus(name, [left[i] for i in kept], [right[i] for i in kept], empty_lines=tuple(i + 1 for i in empty))
+    return Corpus(name, left, right)
+
+
+def without_empty(corpus: Corpus) -> Corpus:
+    """The pairs of which both sides say something; the others are remembered by line. For training: a score
+    must count every line."""
+    whole = [bool(a.strip() and b.strip()) for a, b in zip(corpus.source, corpus.target, strict=True)]
+    if all(whole):
+        return corpus
+    kept = [i for i, both in enumerate(whole) if both]
+    return Corpus(
+        corpus.name, [corpus.source[i] for i in kept], [corpus.target[i] for i in kept],
+        lines=[i + 1 for i in kept], empty_lines=tuple(i + 1 for i, both in enumerate(whole) if not both),
+    )  # fmt: skip
 
 
 def read_lines(path: Path) -> Iterator[str]:
@@ -94,9 +109,9 @@ def read_lines(path: Path) -> Iterator[str]:
         raise RegardError(f"{path} is not a sound gzip file: {error}.") from None
 
 
-def decode_lines(file: IO[bytes], name: str) -> Iterator[str]:
+def decode_lines(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[str]:
     """Lines end at \\n or \\r\\n alone: other separators of Unicode occur inside sentences."""
-    for number, line in enumerate(file, start=1):
+    for number, line in enumerate(lines, start=first):
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:

@@ -83,10 +83,15 @@ class Tokenizer:
         return [str(self.processor.id_to_piece(int(token))) for token in tokens]
 
     def words(self, tokens: Sequence[int]) -> list[int]:
-        """The number of the whitespace word each token belongs to; special symbols belong to none (-1)."""
+        """The number of the word each token belongs to, -1 for special symbols and stray spaces.
+
+        Words are those that white space separates in the text as SentencePiece normalises it.
+        """
+        pieces = [*self.pieces(tokens), "▁"]
         numbers, word = [], -1
-        for token, piece in zip(tokens, self.pieces(tokens), strict=True):
-            if token in (PAD, BOS, EOS):
+        for token, piece, following in zip(tokens, pieces, pieces[1:], strict=False):
+            stray = piece == "▁" and (following.startswith("▁") or following == "</s>")
+            if token in (PAD, BOS, EOS) or stray:
                 numbers.append(-1)
                 continue
             if piece.startswith("▁") or word < 0:
@@ -176,7 +181,6 @@ def explain(config: TokenizerConfig, message: str) -> str:
             f"tokenizer.vocab_size = {config.vocab_size} is more than this text can fill: "
             f"set it to at most {high.group(1)}."
         )
-    low = re.search(r"smaller than required_chars[^\d]*(?:\d+ vs (\d+))?", message)
-    if low or "required_chars" in message:
+    if "required_chars" in message:
         return f"tokenizer.vocab_size = {config.vocab_size} is too small for the characters of this text: raise it."
     return f"SentencePiece could not learn a vocabulary from this text: {message.strip().splitlines()[-1]}."

@@ -3,50 +3,44 @@
 from __future__ import annotations
 
 import json
-import queue
-import threading
+import os
+import select
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import IO, Any
 
 from regard.data.corpus import decode_lines
-from regard.decode.translator import Translation, Translator, pharaoh
+from regard.decode.translator import Translation, Translator
 
 CHUNK = 2048  # lines translated before the first of them is printed, when they come faster than that
+PATIENCE = 0.02  # seconds to wait for more lines once there is one
 
 
 def available_lines(file: IO[bytes]) -> Iterator[list[str]]:
     """The lines of a stream in groups: what is there already, so that one typed line is answered at once and
-    a file goes through in large, well-filled batches. A reading error surfaces after the lines before it."""
-    lines: queue.Queue[str | BaseException | None] = queue.Queue(maxsize=CHUNK)
-
-    def read() -> None:
+    a file goes through in large, well-filled batches. A bad line is reported after the lines before it."""
+    rest, number, ended = b"", 1, False
+    while not ended:
+        lines: list[bytes] = []
+        deadline: float | None = None
+        while len(lines) < CHUNK and not ended:
+            wait = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if not select.select([file], [], [], wait)[0]:
+                break
+            data = os.read(file.fileno(), 2**16)
+            ended = not data
+            *whole, rest = (rest + data).split(b"\n")
+            lines += whole if not ended else [*whole, rest] if rest else whole
+            if lines and deadline is None:
+                deadline = time.monotonic() + PATIENCE
+        decoded: list[str] = []
         try:
-            for line in decode_lines(file, "standard input"):
-                lines.put(line)
-            lines.put(None)
-        except BaseException as error:
-            lines.put(error)
-
-    threading.Thread(target=read, daemon=True).start()
-    ended: bool | BaseException = False
-    while ended is False:
-        group: list[str] = []
-        while len(group) < CHUNK:
-            try:
-                # Wait for a first line; after it, only as long as a reader takes to pass on the next.
-                item = lines.get(timeout=0.02 if group else None)
-            except queue.Empty:
-                break
-            if isinstance(item, str):
-                group.append(item)
-            else:
-                ended = True if item is None else item
-                break
-        if group:
-            yield group
-    if isinstance(ended, BaseException):
-        raise ended
+            decoded.extend(decode_lines(lines, "standard input", number))
+        finally:  # also where a line could not be decoded
+            if decoded:
+                yield decoded
+        number += len(lines)
 
 
 @dataclass(frozen=True)
@@ -55,29 +49,23 @@ class LineFormat:
 
     n_best: int = 1
     scores: bool = False
-    alignments: bool = False
     as_json: bool = False
 
-    def show(self, number: int, best: list[Translation], links: list[tuple[int, int]] | None) -> str:
+    def show(self, number: int, best: list[Translation], links: list[str]) -> str:
+        """`links`: the alignment of each translation in Pharaoh format, or nothing."""
         if self.as_json:
             return json.dumps(self.record(best, links), ensure_ascii=False)
         if self.n_best > 1:
-            return "\n".join(f"{number} ||| {one.text} ||| {one.score:.4f}" for one in best)
-        fields = [best[0].text]
-        if self.scores:
-            fields.insert(0, f"{best[0].score:.4f}")
-        if links is not None:
-            fields.append(pharaoh(links))
-        return "\t".join(fields)
+            fields = [[str(number), one.text, f"{one.score:.4f}"] for one in best]
+            return "\n".join(" ||| ".join([*row, *links[i : i + 1]]) for i, row in enumerate(fields))
+        score = [f"{best[0].score:.4f}"] if self.scores else []
+        return "\t".join([*score, best[0].text, *links[:1]])
 
-    def record(self, best: list[Translation], links: list[tuple[int, int]] | None) -> dict[str, Any]:
-        record: dict[str, Any] = {
-            "source": best[0].source,
-            "translations": [{"text": t.text, "score": t.score, "log_prob": t.log_prob} for t in best],
-        }
-        if links is not None:
-            record["alignment"] = pharaoh(links)
-        return record
+    def record(self, best: list[Translation], links: list[str]) -> dict[str, Any]:
+        translations = [{"text": t.text, "score": t.score, "log_prob": t.log_prob} for t in best]
+        for translation, alignment in zip(translations, links, strict=False):
+            translation["alignment"] = alignment
+        return {"source": best[0].source, "translations": translations}
 
 
 @dataclass
@@ -99,9 +87,11 @@ class Verifier:
         for i, (ours, theirs) in enumerate(zip(together, (best[0] for best in alone), strict=True)):
             self.total += 1
             if ours.target_tokens != theirs.target_tokens:
-                gap = abs(ours.score - theirs.score)
+                gap = abs(ours.log_prob - theirs.log_prob)
                 self.defects += gap >= self.margin
-                self.differing.append(f"line {first + i + 1}: {ours.text!r} or {theirs.text!r}, scores {gap:.1e} apart")
+                self.differing.append(
+                    f"line {first + i + 1}: {ours.text!r} or {theirs.text!r}, log-probabilities {gap:.1e} apart"
+                )
 
     def summary(self) -> str:
         head = f"{len(self.differing)} of {self.total} translations depend on the batch"

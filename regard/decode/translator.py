@@ -13,6 +13,7 @@ from regard.config import DecodeConfig, read_section
 from regard.data.batching import in_order_of_length
 from regard.data.tokenizer import BOS, EOS, PAD, SYMBOLS, UNK, TokenizerPair
 from regard.decode.search import Hypothesis, SearchOptions, beam_search, greedy_search
+from regard.errors import RegardError
 from regard.models.transformer import Transformer
 from regard.nn.attention import capture, recording
 from regard.nn.layout import Packed, Padded
@@ -81,7 +82,7 @@ class Translator:
                 for i, best in zip(numbers, hypotheses, strict=True):
                     cut = len(whole[i]) - len(encoded[i])
                     found[i] = [self.translation(sentences[i], encoded[i], h, cut) for h in best]
-        if watched:  # what a capture around this call gets: the finished translations, fed once
+        if watched and filled:  # what a capture around this call gets: the finished translations, fed once
             best_of = [found[i][0] for i in filled]
             self.feed([t.source_tokens for t in best_of], [t.target_tokens for t in best_of])
         return found
@@ -91,7 +92,7 @@ class Translator:
         options = SearchOptions(
             start=self.start, end=EOS, beam_size=max(config.beam_size, n_best), n_best=n_best,
             length_penalty=config.length_penalty, normalization=config.normalization,
-            banned=tuple({PAD, BOS, UNK} - {EOS}),
+            banned=(PAD, BOS, UNK),
         )  # fmt: skip
         src, layout = rectangle(sources, self.device)
         step = self.model.start(src, layout)
@@ -103,7 +104,10 @@ class Translator:
     @property
     def alignment_path(self) -> str:
         """The attention from which word alignments are read."""
-        return f"decoder.layers.{self.config.alignment_layer % len(self.model.decoder.layers)}.cross_attn"
+        layer, n_layers = self.config.alignment_layer, len(self.model.decoder.layers)
+        if not -n_layers <= layer < n_layers:
+            raise RegardError(f"decode.alignment_layer = {layer}: the decoder has layers 0 to {n_layers - 1}.")
+        return f"decoder.layers.{layer % n_layers}.cross_attn"
 
     @property
     def start(self) -> int:
@@ -133,7 +137,10 @@ class Translator:
 
     @torch.inference_mode()
     def align(self, translations: Sequence[Translation]) -> list[list[tuple[int, int]]]:
-        """Word alignments, (source word, target word) from 0, in the order of the target."""
+        """Word alignments, (source word, target word) from 0, in the order of the target.
+
+        Words are those of the text as the tokenizer normalises it, which for ordinary text are `text.split()`.
+        """
         links: list[list[tuple[int, int]]] = [[] for _ in translations]
         filled = [i for i, translation in enumerate(translations) if translation.target_tokens]
         lengths = [len(translations[i].target_tokens) for i in filled]
@@ -160,13 +167,14 @@ class Translator:
 
 def membership(words: list[int], device: torch.device) -> Tensor:
     """The word of each token, -1 for none → (tokens, words), one where a token belongs to a word."""
-    return (torch.tensor(words, device=device)[:, None] == torch.arange(max(words) + 1, device=device)).float()
+    numbers = torch.tensor(words, dtype=torch.long, device=device)
+    return (numbers[:, None] == torch.arange(max(words, default=-1) + 1, device=device)).float()
 
 
 def rectangle(sequences: list[list[int]], device: torch.device) -> tuple[Tensor, Padded]:
     """Token sequences as one padded tensor (B, N) and its layout."""
     lengths = [len(sequence) for sequence in sequences]
-    flat = torch.tensor([token for sequence in sequences for token in sequence])
+    flat = torch.tensor([token for sequence in sequences for token in sequence], dtype=torch.long)
     return Packed.of(lengths).pad(flat).to(device), Padded.of(lengths).to(device)
 
 

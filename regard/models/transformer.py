@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from regard.config import TransformerConfig
 from regard.nn.attention import KVCache, MultiHeadAttention
-from regard.nn.layers import RESIDUALS, Embedding, FeedForward, initialise
+from regard.nn.layers import RESIDUALS, Embedding, FeedForward, glorot_fused, initialise
 from regard.nn.layout import Layout, Padded
 from regard.nn.positions import LearnedPositions, SinusoidalPositions
 
@@ -104,6 +104,10 @@ class Transformer(nn.Module):
         self.decoder = Decoder(config)
         self.output = nn.Linear(config.d_model, target_vocab, bias=config.output_bias)
         initialise(self)
+        for module in self.modules():
+            if isinstance(module, DecoderLayer):  # queries of their own, keys and values together, as published
+                glorot_fused(module.cross_attn.w_q)
+                glorot_fused(module.cross_attn.w_k, module.cross_attn.w_v)
         if config.tie == "none":
             nn.init.normal_(self.output.weight, std=config.d_model**-0.5)  # as an embedding, which it mirrors
         else:

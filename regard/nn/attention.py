@@ -131,6 +131,8 @@ class MultiHeadAttention(Attending):
         With a cache, self-attention adds the keys and values of x to it, and attention to a memory
         computes them once.
         """
+        if (memory is None) != (memory_layout is None):
+            raise ValueError("a memory comes with its layout")
         q = self.heads(self.w_q(x), layout)  # (B, H, Q, d_k)
         if memory is None or memory_layout is None:
             k, v = self.keys_and_values(x, layout)
@@ -154,9 +156,8 @@ class MultiHeadAttention(Attending):
         dropout = self.attn_dropout if self.training else 0.0
         if self.record is None:
             return fused_attention(q, k, v, mask, causal, dropout)
-        weights = attention_weights(q, k, mask, causal)
-        self.record(weights.detach())
-        return F.dropout(weights, dropout) @ v
+        self.record(attention_weights(q, k, mask, causal).detach())
+        return attention(q, k, v, mask, causal, dropout)
 
     def keys_and_values(self, x: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
         return self.heads(self.w_k(x), layout), self.heads(self.w_v(x), layout)

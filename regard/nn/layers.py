@@ -81,7 +81,7 @@ class Embedding(nn.Module):
 def initialise(model: nn.Module) -> None:
     """The published code's initialisation: Glorot-uniform matrices, zero biases, N(0, d_model^-½) tables.
 
-    That code drew Q, K and V as one d × 3d matrix, which gives each the variance of Glorot with gain 1/√2.
+    That code drew Q, K and V of self-attention as one matrix; see `glorot_fused`.
     """
     for module in model.modules():
         if isinstance(module, nn.Linear):
@@ -92,5 +92,13 @@ def initialise(model: nn.Module) -> None:
             nn.init.normal_(module.weight, std=module.weight.shape[-1] ** -0.5)
     for module in model.modules():
         if isinstance(module, MultiHeadAttention):
-            for projection in (module.w_q, module.w_k, module.w_v):
-                nn.init.xavier_uniform_(projection.weight, gain=1 / math.sqrt(2))
+            glorot_fused(module.w_q, module.w_k, module.w_v)
+
+
+def glorot_fused(*projections: nn.Linear) -> None:
+    """Draw projections with the variance they would have as one matrix side by side.
+
+    Glorot's limit is √(6 / (d_in + d_out)); n parts of width d from d are one matrix with d_out = n·d.
+    """
+    for projection in projections:
+        nn.init.xavier_uniform_(projection.weight, gain=math.sqrt(2 / (1 + len(projections))))

@@ -36,6 +36,14 @@ class Task(Protocol[B]):
     @property
     def order(self) -> BatchOrder: ...
 
+    @property
+    def d_model(self) -> int:
+        """The width the learning rate is scaled by."""
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """What training depends on beside the recipe, by name; a resumed run must find it unchanged."""
+
     def batch(self, numbers: np.ndarray, device: torch.device) -> B:
         """The examples `numbers` as tensors."""
 

@@ -7,9 +7,12 @@ code spreads ε over the other V − 1; the difference is of the order ε/V.
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -17,8 +20,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.config import Recipe
+from regard.data import tokenizer as subwords
 from regard.data.batching import BatchOrder, cut
-from regard.data.corpus import Corpus
+from regard.data.corpus import Corpus, load_required, without_empty
 from regard.data.tokenizer import SYMBOLS, Ragged, TokenizerPair
 from regard.decode.translator import Translator
 from regard.errors import RegardError
@@ -56,6 +60,14 @@ class Pairs:
         """Of the longer side of each pair."""
         return np.maximum(self.source.lengths, self.target.lengths)
 
+    @property
+    def hash(self) -> str:
+        """Identifies the text a run was trained with."""
+        total = hashlib.sha256()
+        for side in (self.source, self.target):
+            total.update(side.values.tobytes() + side.offsets.tobytes())
+        return total.hexdigest()
+
     def batch(self, numbers: Sequence[int] | np.ndarray, layout: str, start: int) -> TranslationBatch:
         """The pairs `numbers` as tensors in a `padded` or `packed` layout."""
         src, src_layout = arrange([self.source[i] for i in numbers], layout)
@@ -80,10 +92,11 @@ class TranslationTask:
         torch.manual_seed(recipe.seed)
         self.model = build(recipe, tokenizers)
         self.start = SYMBOLS[recipe.model.start]
-        every = Pairs.encode(tokenizers, train)
-        self.pairs, self.too_long = within(every, recipe.data.max_length)
-        self.valid = Pairs.encode(tokenizers, valid)
+        self.pairs, self.too_long = within(Pairs.encode(tokenizers, train), recipe.data.max_length)
+        self.valid, self.too_long_to_validate = within(Pairs.encode(tokenizers, valid), self.model.longest)
         self.order = BatchOrder(self.pairs.lengths, recipe.train.batch_tokens, recipe.seed)
+        self.d_model = recipe.model.d_model
+        self.fingerprints = {"tokenizer": tokenizers.hash, "training text": self.pairs.hash}
 
     def batch(self, numbers: np.ndarray, device: torch.device) -> TranslationBatch:
         return move(self.pairs.batch(numbers, self.recipe.train.layout, self.start), device)
@@ -93,7 +106,7 @@ class TranslationTask:
 
     def validate(self, device: torch.device) -> Validation:
         self.model.eval()
-        nll, n_tokens = score_pairs(self.model, self.valid, self.recipe, device)
+        nll, n_tokens = score_pairs(self.model, self.valid, self.recipe.train.batch_tokens, device)
         metrics = {"loss": nll / n_tokens, "perplexity": math.exp(min(nll / n_tokens, 50.0))}
         translator = Translator(self.recipe.name, self.model, self.tokenizers, self.recipe.decode)
         n = min(self.recipe.train.valid_sentences, len(self.valid_corpus))
@@ -107,6 +120,54 @@ class TranslationTask:
         return Validation(metrics, samples)
 
 
+def prepare(
+    recipe: Recipe, tokenizer: Path, initial: TokenizerPair | None, say: Callable[[str], None]
+) -> TranslationTask:
+    """The task of a recipe: corpora read, tokenizer found or made, and a word on whatever is left out.
+
+    `tokenizer` is the run's folder for it; `initial` the tokenizer of the run this one starts from.
+    """
+    train, valid = (without_empty(load_required(recipe.data, split)) for split in ("train", "valid"))
+    for corpus in (train, valid):
+        if corpus.empty_lines:
+            where = some(corpus.empty_lines)
+            say(f"{len(corpus.empty_lines):,} {corpus.name} pairs have an empty side and are left out ({where}).")
+    task = TranslationTask(recipe, tokenizers_of(recipe, tokenizer, initial, train, say), train, valid)
+    for corpus, numbers, limit in (
+        (train, task.too_long, f"data.max_length = {recipe.data.max_length}"),
+        (valid, task.too_long_to_validate, f"model.max_positions = {recipe.model.max_positions}"),
+    ):
+        if numbers:
+            where = some([corpus.line(number) for number in numbers])
+            say(
+                f"{len(numbers):,} of {len(corpus):,} {corpus.name} pairs are longer than {limit} tokens and are left "
+                f"out ({where})."
+            )
+    return task
+
+
+def some(lines: Sequence[int]) -> str:
+    """A few of many lines: `lines 3, 17, 40 …`."""
+    shown = ", ".join(map(str, lines[:3])) + (" …" if len(lines) > 3 else "")
+    return f"line {shown}" if len(lines) == 1 else f"lines {shown}"
+
+
+def tokenizers_of(
+    recipe: Recipe, folder: Path, initial: TokenizerPair | None, corpus: Corpus, say: Callable[[str], None]
+) -> TokenizerPair:
+    """The run's own tokenizer if it has one, else the initial one, else one trained now."""
+    if folder.is_dir():
+        return TokenizerPair.load(folder)
+    if initial is None:
+        say(f"Learning {recipe.tokenizer.vocab_size:,} subwords …")
+        initial = subwords.train(recipe.tokenizer, corpus.source, corpus.target, recipe.seed)
+    new = folder.with_name(f".{folder.name}.new")
+    shutil.rmtree(new, ignore_errors=True)
+    initial.save(new)
+    new.rename(folder)
+    return initial
+
+
 def build(recipe: Recipe, tokenizers: TokenizerPair) -> Transformer:
     return Transformer(recipe.model, tokenizers.source.vocab_size, tokenizers.target.vocab_size)
 
@@ -116,8 +177,8 @@ def within(pairs: Pairs, max_length: int) -> tuple[Pairs, list[int]]:
     fits = pairs.lengths <= max_length
     if not fits.any():
         raise RegardError(
-            f"Every training pair is longer than data.max_length = {max_length} tokens (the shortest has "
-            f"{pairs.lengths.min()}): raise it."
+            f"Every pair is longer than {max_length} tokens (the shortest has {pairs.lengths.min()}): raise "
+            "data.max_length, or model.max_positions where positions are learned."
         )
     if fits.all():
         return pairs, []
@@ -135,11 +196,11 @@ def smoothed_loss(model: Transformer, batch: TranslationBatch, label_smoothing: 
 
 
 @torch.inference_mode()
-def score_pairs(model: Transformer, pairs: Pairs, recipe: Recipe, device: torch.device) -> tuple[float, int]:
+def score_pairs(model: Transformer, pairs: Pairs, batch_tokens: int, device: torch.device) -> tuple[float, int]:
     """The negative log-likelihood of references in nats, without smoothing, and their token count."""
     total, n_tokens = 0.0, 0
-    for numbers in by_length(pairs, recipe.train.batch_tokens):
-        batch = move(pairs.batch(numbers, recipe.train.layout, SYMBOLS[recipe.model.start]), device)
+    for numbers in by_length(pairs, batch_tokens):
+        batch = move(pairs.batch(numbers, "padded", SYMBOLS[model.config.start]), device)
         total += float(smoothed_loss(model, batch, 0.0))
         n_tokens += batch.n_tokens
     return total, n_tokens

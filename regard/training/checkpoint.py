@@ -11,7 +11,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,9 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
-from regard.config import Recipe, to_dict
+from regard.config import to_dict
 from regard.data.batching import Place
 from regard.errors import RegardError
 from regard.training.run import Run
@@ -43,35 +45,45 @@ class Progress:
     ended: bool = False  # early stopping has ended the run
 
 
-def save(
-    run: Run, progress: Progress, model: nn.Module, optimiser: torch.optim.Optimizer, recipe: Recipe, tokenizer: str
-) -> Path:
-    """Write the checkpoint of a step; on failure leave everything as it was."""
+def save(run: Run, progress: Progress, model: nn.Module, optimiser: Optimizer, fingerprints: dict[str, str]) -> None:
+    """Write the checkpoint of a step; on failure leave everything as it was.
+
+    `fingerprints` identify what the run depends on beside its recipe: tokenizer and data.
+    """
     final = run.checkpoint(progress.step)
     new = run.checkpoints / f".new-{progress.step}"
-    try:
+    device = next(model.parameters()).device
+    with explained(f"The checkpoint of step {progress.step}", run.checkpoints, new):
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(parents=True)
         save_file(weights(model), new / "model.safetensors")
-        save_file({**moments(model, optimiser), **random_states()}, new / "training.safetensors")
+        save_file({**moments(model, optimiser), **random_states(device)}, new / "training.safetensors")
         state = {
-            "format": FORMAT, "progress": asdict(progress), "recipe": to_dict(recipe), "tokenizer": tokenizer,
-            "machine": machine(), "checksums": {name: checksum(new / name) for name in FILES},
+            "format": FORMAT, "progress": asdict(progress), "recipe": to_dict(run.recipe),
+            "fingerprints": fingerprints, "machine": machine(device),
+            "checksums": {name: checksum(new / name) for name in FILES},
         }  # fmt: skip
         (new / "state.json").write_text(json.dumps({**state, "checksum": digest(state)}, indent=1))
         for path in (*new.iterdir(), new):
             flush(path)
-        if final.exists():  # a resumed run comes by again, with the same numbers
-            run.remove(progress.step)
         new.rename(final)
         flush(run.checkpoints)
+
+
+@contextmanager
+def explained(what: str, where: Path, leftover: Path) -> Iterator[None]:
+    """A full disk in a sentence, without the half-written file."""
+    try:
+        yield
     except (OSError, SafetensorError) as error:
-        shutil.rmtree(new, ignore_errors=True)
+        if leftover.is_dir():
+            shutil.rmtree(leftover, ignore_errors=True)
+        else:
+            leftover.unlink(missing_ok=True)
         raise RegardError(
-            f"The checkpoint of step {progress.step} could not be written to {run.checkpoints}: {error}. Earlier "
-            "checkpoints are intact; make room and give the same command again to go on."
+            f"{what} could not be written to {where}: {error}. What was saved before is intact; make room and give the "
+            "same command again to go on."
         ) from error
-    return final
 
 
 def load_state(folder: Path) -> dict[str, Any]:
@@ -107,11 +119,15 @@ def damaged(path: Path) -> RegardError:
     return RegardError(f"{path} is missing, truncated or altered: its checksum does not match. {advice}")
 
 
-def restore(folder: Path, model: nn.Module, optimiser: torch.optim.Optimizer, tokenizer: str) -> Progress:
+def restore(folder: Path, model: nn.Module, optimiser: Optimizer, fingerprints: dict[str, str]) -> Progress:
     """Bring model, optimiser and random numbers to the moment of the checkpoint."""
     state = load_state(folder)
-    if state["tokenizer"] != tokenizer:
-        raise RegardError(f"{folder} was trained with another tokenizer than the run directory now holds.")
+    for what, before in state["fingerprints"].items():
+        if fingerprints[what] != before:
+            raise RegardError(
+                f"The {what} is not the one {folder} was trained with, so the run cannot go on exactly: restore it, or "
+                "start a new run with init."
+            )
     copy_weights(model, load_tensors(folder / FILES[0], state["checksums"][FILES[0]]))
     training = load_tensors(folder / FILES[1], state["checksums"][FILES[1]])
     for name, parameter in model.named_parameters():
@@ -121,8 +137,9 @@ def restore(folder: Path, model: nn.Module, optimiser: torch.optim.Optimizer, to
             slot[moment] = torch.zeros_like(parameter, memory_format=torch.preserve_format)
             slot[moment].copy_(training[f"{moment}/{name}"])
     torch.set_rng_state(training["random/cpu"].clone())
-    if torch.cuda.is_available() and "random/cuda" in training:
-        torch.cuda.set_rng_state(training["random/cuda"].clone())
+    device = next(model.parameters()).device
+    if device.type == "cuda" and "random/cuda" in training:
+        torch.cuda.set_rng_state(training["random/cuda"].clone(), device)
     progress = state["progress"]
     return Progress(**{**progress, "place": Place(**progress["place"])})
 
@@ -155,19 +172,19 @@ def moments(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Ten
     }
 
 
-def random_states() -> dict[str, Tensor]:
+def random_states(device: torch.device) -> dict[str, Tensor]:
     states = {"random/cpu": torch.get_rng_state()}
-    if torch.cuda.is_available():
-        states["random/cuda"] = torch.cuda.get_rng_state()
+    if device.type == "cuda":
+        states["random/cuda"] = torch.cuda.get_rng_state(device)
     return states
 
 
-def machine() -> dict[str, Any]:
+def machine(device: torch.device) -> dict[str, Any]:
     """What bit-exactness depends on; a difference on resuming is announced."""
     return {
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
-        "accelerator": torch.cuda.get_device_name() if torch.cuda.is_available() else "none",
+        "accelerator": torch.cuda.get_device_name(device) if device.type == "cuda" else "none",
     }
 
 
@@ -181,10 +198,12 @@ def average(run: Run, steps: Iterable[int]) -> None:
         for name, tensor in tensors.items():
             total[name] = total[name] + tensor.double() if name in total else tensor.double()
     mean = {name: (tensor / len(steps)).float() for name, tensor in total.items()}
+    note = json.dumps({"steps": steps, "checksum": tensor_digest(mean)})
     new = run.averaged.with_name(".averaged.new")
-    save_file(mean, new, metadata={"regard": json.dumps({"steps": steps, "checksum": tensor_digest(mean)})})
-    flush(new)
-    new.replace(run.averaged)
+    with explained("The average of the last checkpoints", run.path, new):
+        save_file(mean, new, metadata={"regard": note})
+        flush(new)
+        new.replace(run.averaged)
 
 
 def load_averaged(run: Run) -> dict[str, Tensor]:

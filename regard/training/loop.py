@@ -23,28 +23,27 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from regard.config import Recipe
+from regard.config import TrainConfig
 from regard.errors import Interrupted, RegardError
 from regard.tasks.task import B, Task
 from regard.training import checkpoint, device
 from regard.training.checkpoint import Progress
 from regard.training.optim import adam, learning_rate
-from regard.training.progress import Display
+from regard.training.progress import Display, say
 from regard.training.run import Run
 
 
 class Loop(Generic[B]):
     """One run of one task."""
 
-    def __init__(self, task: Task[B], recipe: Recipe, run: Run, tokenizer: str, console: Console) -> None:
-        self.task, self.recipe, self.config, self.run = task, recipe, recipe.train, run
-        self.tokenizer, self.console = tokenizer, console
-        self.device = device.prepare(recipe.train)
+    def __init__(self, task: Task[B], config: TrainConfig, run: Run, console: Console) -> None:
+        self.task, self.config, self.run, self.console = task, config, run, console
+        self.device = device.prepare(config)
         self.model = task.model.to(self.device)
-        self.optimiser = adam(self.model, recipe.train)
+        self.optimiser = adam(self.model, config)
         # Only the loss: validation decodes step by step, with shapes that would compile again and again.
         self.loss = task.loss
-        if recipe.train.compile:
+        if config.compile:
             device.need_compiler(self.device)
             self.loss = torch.compile(task.loss, dynamic=True)
         self.progress = Progress()
@@ -59,7 +58,8 @@ class Loop(Generic[B]):
             self.resume(self.run.steps()[-1])
         self.model.train()
         began, first = time.perf_counter(), self.progress.step
-        with Display(self.run, self.config.steps, self.console, self.config.tensorboard) as display, self.watching():
+        display = Display(self.run, first, self.config.steps, self.console, self.config.tensorboard)
+        with display, self.watching():
             while self.progress.step < self.config.steps and not self.progress.ended:
                 self.one_step(display)
                 if self.stop_asked:
@@ -69,8 +69,10 @@ class Loop(Generic[B]):
                         "the same command goes on from there."
                     )
             self.save()
+            if self.config.average:
+                checkpoint.average(self.run, self.scheduled()[-self.config.average :])
             if self.progress.step > first:
-                display.say(f"{self.progress.step - first:,} steps in {time.perf_counter() - began:,.0f} s.")
+                say(self.console, f"{self.progress.step - first:,} steps in {time.perf_counter() - began:,.0f} s.")
 
     def one_step(self, display: Display) -> None:
         """An update, and whatever is due after it."""
@@ -103,7 +105,7 @@ class Loop(Generic[B]):
             self.unreported += loss.detach()
         if self.config.clip_norm:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm)
-        rate = learning_rate(step, self.recipe.model.d_model, self.config.warmup_steps, self.config.lr_scale)
+        rate = learning_rate(step, self.task.d_model, self.config.warmup_steps, self.config.lr_scale)
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         self.optimiser.step()
@@ -127,46 +129,52 @@ class Loop(Generic[B]):
         if progress.best is None or value > progress.best:
             progress.best, progress.best_step, progress.stalled = value, step, 0
             self.save()
-            self.run.point_best(step)
         else:
             progress.stalled += 1
             if self.config.patience and progress.stalled >= self.config.patience:
                 progress.ended = True
-                display.say(
+                say(
+                    self.console,
                     f"Stopped early: {progress.stalled} validations without a better {self.config.best_by}; "
-                    f"the best was at step {progress.best_step}."
+                    f"the best was at step {progress.best_step}.",
                 )
         display.pause()
 
     def save(self) -> None:
         """Write a checkpoint of this step, once, and forget those that need not be kept."""
         progress = self.progress
-        if self.saved == progress.step and not progress.ended:
+        if self.saved == progress.step:
             return
         progress.unreported = float(self.unreported)
-        checkpoint.save(self.run, progress, self.model, self.optimiser, self.recipe, self.tokenizer)
+        checkpoint.save(self.run, progress, self.model, self.optimiser, self.task.fingerprints)
         self.saved = progress.step
-        for step in self.run.steps()[: -self.config.keep]:
-            if step != progress.best_step:
-                self.run.remove(step)
+        if progress.best_step:
+            self.run.point_best(progress.best_step)
+        self.run.keep({progress.step, progress.best_step, *self.scheduled()[-self.config.keep :]})
+
+    def scheduled(self) -> list[int]:
+        """The checkpoints that every run of this recipe has: not those of an interruption, nor of a best."""
+        ended = self.progress.ended or self.progress.step == self.config.steps
+        last = self.progress.step if ended else 0
+        return [step for step in self.run.steps() if step % self.config.save_every == 0 or step == last]
 
     def resume(self, step: int) -> None:
         folder = self.run.checkpoint(step)
         before = checkpoint.load_state(folder)["machine"]
-        for what, value in checkpoint.machine().items():
+        for what, value in checkpoint.machine(self.device).items():
             if before[what] != value:
-                self.console.print(
+                say(
+                    self.console,
                     f"Note: {what} was {before[what]} and is now {value}; the run goes on with the same batches and "
-                    "random numbers, but not to the last bit.", highlight=False,
-                )  # fmt: skip
-        self.progress = checkpoint.restore(folder, self.model, self.optimiser, self.tokenizer)
+                    "random numbers, but not to the last bit.",
+                )
+        self.progress = checkpoint.restore(folder, self.model, self.optimiser, self.task.fingerprints)
         self.unreported.fill_(self.progress.unreported)
         self.saved = step
-        self.run.rewind(step)
         if self.progress.best_step in self.run.steps():
             self.run.point_best(self.progress.best_step)
         if step < self.config.steps and not self.progress.ended:
-            self.console.print(f"Going on from step {step} of {self.config.steps}.", highlight=False)
+            say(self.console, f"Going on from step {step} of {self.config.steps}.")
 
     @contextmanager
     def watching(self) -> Iterator[None]:

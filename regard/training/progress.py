@@ -15,15 +15,17 @@ from regard.training.run import Run
 class Display:
     """Progress of one run, and its log: `log.jsonl` and TensorBoard."""
 
-    def __init__(self, run: Run, total: int, console: Console, tensorboard: bool) -> None:
+    def __init__(self, run: Run, first: int, total: int, console: Console, tensorboard: bool) -> None:
+        """Steps `first` to `total`; what was logged after `first` is forgotten, since it comes again."""
+        run.rewind(first)
         self.run, self.total, self.console = run, total, console
         self.bar = Progress(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[speed]}"),
             TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(elapsed_when_finished=True),
             console=console, disable=not console.is_terminal,
         )  # fmt: skip
-        self.task = self.bar.add_task("training", total=total, speed="")
-        self.writer = open_tensorboard(run, console) if tensorboard else None
+        self.task = self.bar.add_task("training", total=total, completed=first, speed="")
+        self.writer = open_tensorboard(run, first, console) if tensorboard else None
         self.tokens, self.since = 0, time.perf_counter()
 
     def __enter__(self) -> Self:
@@ -36,9 +38,6 @@ class Display:
         self.bar.stop()
         if self.writer:
             self.writer.close()
-
-    def say(self, text: str) -> None:
-        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def advance(self, step: int, tokens: int) -> None:
         self.tokens += tokens
@@ -66,20 +65,23 @@ class Display:
             self.bar.update(self.task, speed=f"{values['tokens_per_second']:,.0f} tok/s")
         if kind == "valid" or not self.console.is_terminal:
             shown = "  ".join(f"{name.replace('_', ' ')} {show(value)}" for name, value in values.items())
-            self.say(f"step {step:>6}/{self.total}  {kind}  {shown}")
+            say(self.console, f"step {step:>6}/{self.total}  {kind}  {shown}")
+
+
+def say(console: Console, text: str) -> None:
+    """A line as it is: no colours guessed, no brackets read as markup, no folding."""
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def show(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
-def open_tensorboard(run: Run, console: Console) -> Any:
+def open_tensorboard(run: Run, first: int, console: Console) -> Any:
     """TensorBoard's writer, where the package is installed."""
     try:
         from torch.utils.tensorboard.writer import SummaryWriter
     except ImportError:
-        console.print(
-            "TensorBoard is not installed (pip install 'regard[tensorboard]'): log.jsonl has the curves.", markup=False
-        )
+        say(console, "TensorBoard is not installed (pip install 'regard[tensorboard]'): log.jsonl has the curves.")
         return None
-    return SummaryWriter(run.tensorboard)
+    return SummaryWriter(run.tensorboard, purge_step=first + 1)

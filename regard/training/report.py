@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from pathlib import Path
 
 from regard.config import Recipe
 from regard.data.corpus import load_required, test_splits
-from regard.decode.translator import Translation, Translator
+from regard.decode.translator import Translator
+from regard.tasks.attention import alignment_picture, draw
 from regard.tasks.scoring import Evaluation, evaluate
 from regard.training.run import Run, write_atomically
-from regard.view import AttentionMap, AttentionView, alignment_text, attention_page, attention_png, loss_curve_png
+from regard.view import loss_curve_png
 
 N_SHOWN = 5
 
@@ -24,7 +24,7 @@ def report(translator: Translator, recipe: Recipe, run: Run) -> str:
     run.report.mkdir(exist_ok=True)
     lines: list[str] = []
     splits = test_splits(recipe.data)
-    evaluations = {split: evaluate(translator, load_required(recipe.data, split), recipe) for split in splits}
+    evaluations = {split: evaluate(translator, load_required(recipe.data, split)) for split in splits}
     for split, evaluation in evaluations.items():
         lines += [f"{split} {score}" for score in evaluation.scores]
         texts = "".join(translation.text + "\n" for translation in evaluation.translations)
@@ -48,37 +48,5 @@ def show(translator: Translator, run: Run, evaluation: Evaluation) -> list[str]:
         verdict = "=" if translation.text == reference else f"≠ {reference}"
         lines += [f"{translation.source}", f"  → {translation.text}  {verdict}"]
     longest = max(evaluation.translations[:N_SHOWN], key=lambda t: len(t.target_tokens))
-    page, png = draw(translator, longest, run.report)
+    page, png = draw(translator, longest, run.report, "attention")
     return [*lines, "", alignment_picture(translator, longest), "", f"attention page  {page}", f"attention PNG   {png}"]
-
-
-def draw(translator: Translator, translation: Translation, folder: Path, name: str = "attention") -> tuple[Path, Path]:
-    """Write the attention page and picture of a translation."""
-    folder.mkdir(parents=True, exist_ok=True)
-    view = attention_view(translator, translation)
-    page, png = folder / f"{name}.html", folder / f"{name}.png"
-    write_atomically(page, attention_page(view))
-    attention_png(view, png)
-    return page, png
-
-
-def attention_view(translator: Translator, translation: Translation) -> AttentionView:
-    """Every attention of a translation with the tokens that its rows and columns stand for."""
-    source = translator.tokenizers.source.pieces(translation.source_tokens)
-    produced = translator.tokenizers.target.pieces(translation.target_tokens)
-    given = translator.tokenizers.target.pieces([translator.start, *translation.target_tokens[:-1]])
-    maps = []
-    for path, weights in translator.attend(translation).items():
-        rows = source if path.startswith("encoder") else produced
-        columns = given if path.startswith("decoder") and path.endswith("self_attn") else source
-        maps.append(AttentionMap(path, rows, columns, weights.float().cpu().numpy()))
-    return AttentionView(translator.name, translation.source, translation.text, maps)
-
-
-def alignment_picture(translator: Translator, translation: Translation) -> str:
-    """Which source word each target word looks at, as text."""
-    weights = translator.attend(translation)[translator.alignment_path].mean(dim=0)
-    words = translator.word_weights(translation, weights).cpu().numpy()
-    rows = translator.tokenizers.target.word_texts(translation.target_tokens)
-    columns = translator.tokenizers.source.word_texts(translation.source_tokens)
-    return alignment_text(rows, columns, words)

@@ -59,7 +59,7 @@ class Run:
                     f"directory with --run, or start from its weights there with --set init={path}."
                 )
             return run
-        if run.path.is_dir() and any(run.path.iterdir()):
+        if run.path.is_dir() and any(not path.name.startswith(".") for path in run.path.iterdir()):
             raise RegardError(f"{path} is not empty and not a run directory: give another one with --run.")
         run.path.mkdir(parents=True, exist_ok=True)
         write_atomically(run.recipe_file, to_toml(recipe))
@@ -132,6 +132,12 @@ class Run:
         """Remove what a kill left half-written or half-deleted."""
         for leftover in self.checkpoints.glob(".*"):
             shutil.rmtree(leftover, ignore_errors=True)
+
+    def keep(self, steps: set[int]) -> None:
+        """Delete all checkpoints but these."""
+        for step in self.steps():
+            if step not in steps:
+                self.remove(step)
 
 
 def write_atomically(path: Path, text: str) -> None:

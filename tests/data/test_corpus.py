@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from regard.config import DataConfig, resolve
-from regard.data.corpus import load, load_required, read_lines, read_pair
+from regard.data.corpus import load, load_required, read_lines, read_pair, without_empty
 from regard.errors import RegardError
 
 
@@ -41,10 +41,13 @@ def test_invalid_utf8_names_file_line_and_byte(tmp_path: Path) -> None:
         read_pair("train", *files(tmp_path, b"a\nb\n", b"x\nab\xff\n"))
 
 
-def test_pairs_with_an_empty_side_are_left_out_and_remembered(tmp_path: Path) -> None:
-    corpus = read_pair("train", *files(tmp_path, b"a\n\nc\nd\n", b"w\nx\n  \nz\n"))
+def test_pairs_with_an_empty_side_are_left_out_of_training_and_remembered(tmp_path: Path) -> None:
+    whole = read_pair("train", *files(tmp_path, b"a\n\nc\nd\n", b"w\nx\n  \nz\n"))
+    assert len(whole) == 4  # a score counts every line
+    corpus = without_empty(whole)
     assert (corpus.source, corpus.target) == (["a", "d"], ["w", "z"])
     assert corpus.empty_lines == (2, 3)
+    assert [corpus.line(0), corpus.line(1)] == [1, 4]
 
 
 @pytest.mark.parametrize("text", [b"", b"\n\n"])

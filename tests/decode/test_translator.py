@@ -13,6 +13,8 @@ import regard
 from regard.data.corpus import load_required
 from regard.decode.stream import Verifier
 from regard.decode.translator import Translator, pharaoh
+from regard.errors import RegardError
+from regard.training.start import fit
 
 RECIPE = {
     "name": "reverser",
@@ -29,7 +31,7 @@ RECIPE = {
 @pytest.fixture(scope="module")
 def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
     """Trained for a few seconds: uncertain enough that searches differ, sure enough that they end."""
-    return regard.train(RECIPE, tmp_path_factory.mktemp("run") / "reverser", report=False)
+    return fit(RECIPE, tmp_path_factory.mktemp("run") / "reverser")
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +125,18 @@ def test_word_weights_sum_source_tokens_and_average_target_tokens(translator: Tr
             assert words[t, s].item() == pytest.approx(sum(map(sum, cells)) / len(cells), abs=1e-5)
 
 
+def test_sentences_that_normalise_to_nothing_are_empty(translator: Translator) -> None:
+    with regard.capture(translator) as maps:
+        assert translator.translate(["", "\u200b"]) == ["", ""]
+    assert maps == {}
+
+
+def test_an_alignment_layer_that_is_not_there_is_refused(translator: Translator, sentences: list[str]) -> None:
+    other = Translator("x", translator.model, translator.tokenizers, translator.options(alignment_layer=7))
+    with pytest.raises(RegardError, match="layers 0 to 1"):
+        other.align([best[0] for best in other.search(sentences[:1])])
+
+
 def test_pharaoh_format() -> None:
     assert pharaoh([(2, 0), (0, 1)]) == "0-1 2-0"
 
@@ -134,7 +148,7 @@ def test_the_verifier_finds_nothing_here_and_something_when_a_batch_lies(
     honest, misled = Verifier(translator), Verifier(translator)
     honest.check(0, found)
     assert honest.summary().startswith("0 of 20")
-    lie = replace(found[0], target_tokens=found[1].target_tokens, score=found[0].score - 1)
+    lie = replace(found[0], target_tokens=found[1].target_tokens, log_prob=found[0].log_prob - 1)
     misled.check(0, [lie, *found[1:]])
     assert misled.defects == 1
     assert "line 1:" in misled.summary()
@@ -142,7 +156,7 @@ def test_the_verifier_finds_nothing_here_and_something_when_a_batch_lies(
 
 def test_a_sentence_beyond_learned_positions_is_cut_and_said_so(sentences: list[str], tmp_path: Path) -> None:
     changes = {"model.positions": "learned", "model.max_positions": 16, "data.max_length": 16, "train.steps": 2}
-    model = regard.train(RECIPE, tmp_path / "run", changes, report=False)
+    model = fit(RECIPE, tmp_path / "run", changes)
     long = " ".join("abcdefghijklmnopqrstuvwxyz")
     found = model.search([sentences[0], long], beam_size=2)
     assert found[0][0].cut == 0
@@ -153,6 +167,6 @@ def test_a_sentence_beyond_learned_positions_is_cut_and_said_so(sentences: list[
 
 def test_loading_needs_no_training_data(sentences: list[str], tmp_path: Path) -> None:
     """A run directory moved elsewhere translates as before."""
-    model = regard.train({**RECIPE, "train": {**RECIPE["train"], "steps": 5}}, tmp_path / "here", report=False)  # type: ignore[dict-item]
+    model = fit({**RECIPE, "train": {**RECIPE["train"], "steps": 5}}, tmp_path / "here")  # type: ignore[dict-item]
     (tmp_path / "here").rename(tmp_path / "moved")
     assert regard.load(tmp_path / "moved").translate(sentences[:5]) == model.translate(sentences[:5])

@@ -73,13 +73,16 @@ def test_dropout_falls_on_the_sum_of_embedding_and_position() -> None:
 
 
 def test_initialisation_is_the_published_one() -> None:
-    """Glorot uniform everywhere; Q, K and V with the variance of one fused d × 3d matrix; tables N(0, d^-½)."""
+    """Glorot uniform everywhere; Q, K, V with the variance of one d × 3d matrix, in cross-attention K, V with
+    that of a d × 2d one; tables N(0, d^-½)."""
     torch.manual_seed(0)
     d, f = 256, 1024
     model = Transformer(TransformerConfig(n_layers=1, d_model=d, d_ff=f, n_heads=4, attention_bias=True), 500)
     layer = model.decoder.layers[0]
     limits = {
-        layer.cross_attn.w_q: math.sqrt(6 / (d + 3 * d)),
+        layer.cross_attn.w_q: math.sqrt(6 / (d + d)),
+        layer.cross_attn.w_k: math.sqrt(6 / (d + 2 * d)),
+        layer.self_attn.w_q: math.sqrt(6 / (d + 3 * d)),
         layer.self_attn.w_v: math.sqrt(6 / (d + 3 * d)),
         layer.self_attn.w_o: math.sqrt(6 / (d + d)),
         layer.feed_forward.w_1: math.sqrt(6 / (d + f)),

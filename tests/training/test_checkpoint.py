@@ -17,11 +17,12 @@ from safetensors.torch import load_file
 import regard
 from regard.errors import RegardError
 from regard.training.run import Run
+from regard.training.start import fit
 
 
 @pytest.fixture
 def run(tiny_recipe: dict[str, Any], tmp_path: Path) -> Path:
-    regard.train(tiny_recipe, tmp_path / "run", report=False)
+    fit(tiny_recipe, tmp_path / "run")
     return tmp_path / "run"
 
 
@@ -32,8 +33,9 @@ def test_a_finished_run_explains_itself(run: Path) -> None:
     }  # fmt: skip
     state = json.loads((run / "best" / "state.json").read_text())
     assert state["format"] == 1
+    assert set(state["fingerprints"]) == {"tokenizer", "training text"}
     assert state["recipe"]["train"]["steps"] == 12
-    assert re.fullmatch("[0-9a-f]{64}", state["tokenizer"])
+    assert all(re.fullmatch("[0-9a-f]{64}", print) for print in state["fingerprints"].values())
     kinds = [json.loads(line)["kind"] for line in (run / "log.jsonl").read_text().splitlines()]
     assert kinds.count("train") == 3
     assert kinds.count("valid") == 2
@@ -65,13 +67,13 @@ def test_a_harmed_checkpoint_is_refused_by_name(run: Path, tiny_recipe: dict[str
     else:
         path.unlink()
     with pytest.raises(RegardError, match=rf"step-000012/{name} is missing, truncated or altered.*Delete the folder"):
-        regard.train(tiny_recipe, run, report=False)
+        fit(tiny_recipe, run)
 
 
 def test_without_the_harmed_checkpoint_the_run_goes_on_to_the_same_end(run: Path, tiny_recipe: dict[str, Any]) -> None:
     before = (run / "averaged.safetensors").read_bytes()
     shutil.rmtree(run / "checkpoints" / "step-000012")
-    regard.train(tiny_recipe, run, report=False)
+    fit(tiny_recipe, run)
     assert (run / "averaged.safetensors").read_bytes() == before
 
 
@@ -83,18 +85,40 @@ def test_harmed_averaged_weights_are_refused(run: Path) -> None:
         regard.load(run)
 
 
+def test_a_damaged_best_is_named_by_its_own_folder(run: Path) -> None:
+    (run / "best" / "model.safetensors").write_bytes(b"")
+    with pytest.raises(RegardError, match=r"step-0000\d\d/model\.safetensors .* Delete the folder"):
+        regard.load(run, "best")
+
+
+def test_changed_training_text_is_noticed(run: Path, tiny_recipe: dict[str, Any]) -> None:
+    shutil.rmtree(run / "checkpoints" / "step-000012")
+    source = Path(tiny_recipe["data"]["train"][0])
+    source.write_text(source.read_text().replace("a", "b", 1))
+    with pytest.raises(RegardError, match=r"training text is not the one .* was trained with"):
+        fit(tiny_recipe, run)
+
+
+def test_a_kill_while_the_recipe_was_written_does_not_block_the_directory(
+    tmp_path: Path, tiny_recipe: dict[str, Any]
+) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".recipe.toml.new").write_text("name = ")
+    fit(tiny_recipe, tmp_path / "run")
+
+
 def test_another_recipe_in_the_same_directory_is_refused_with_the_differences(
     run: Path, tiny_recipe: dict[str, Any]
 ) -> None:
     with pytest.raises(RegardError, match=r"differs in: seed: 2 here, 1 there; train\.steps: 15 here, 12 there"):
-        regard.train(tiny_recipe, run, {"train.steps": 15, "seed": 2}, report=False)
+        fit(tiny_recipe, run, {"train.steps": 15, "seed": 2})
 
 
 def test_a_directory_with_other_things_in_it_is_refused(tmp_path: Path, tiny_recipe: dict[str, Any]) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("…")
     with pytest.raises(RegardError, match="not empty and not a run directory"):
-        regard.train(tiny_recipe, tmp_path / "mine", report=False)
+        fit(tiny_recipe, tmp_path / "mine")
     with pytest.raises(RegardError, match=r"is not a run directory: it has no recipe\.toml"):
         regard.load(tmp_path / "mine")
 
@@ -104,13 +128,13 @@ def test_a_second_training_in_the_same_directory_is_refused(tmp_path: Path, tiny
 
     run = Run.create(tmp_path / "run", resolve(tiny_recipe))
     with run.locked(), pytest.raises(RegardError, match="Another process is training"):
-        regard.train(tiny_recipe, tmp_path / "run", report=False)
+        fit(tiny_recipe, tmp_path / "run")
 
 
 def test_only_the_newest_and_the_best_checkpoints_are_kept(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
     changes = {"train.steps": 40, "train.keep": 2, "train.average": 2, "train.save_every": 2, "train.lr_scale": 200.0,
                "train.valid_every": 4}  # fmt: skip
-    regard.train(tiny_recipe, tmp_path / "run", changes, report=False)  # so high a rate that the best comes early
+    fit(tiny_recipe, tmp_path / "run", changes)  # so high a rate that the best comes early
     run = Run.open(tmp_path / "run")
     best = json.loads((run.checkpoint(40) / "state.json").read_text())["progress"]["best_step"]
     assert best < 36
@@ -119,10 +143,11 @@ def test_only_the_newest_and_the_best_checkpoints_are_kept(tiny_recipe: dict[str
 
 
 FULL_DISK = """
-import json, resource, signal, sys, regard
+import json, resource, signal, sys
 from regard.errors import RegardError
+from regard.training.start import fit
 recipe, run = json.loads(sys.argv[1]), sys.argv[2]
-regard.train({**recipe, "train": {**recipe["train"], "steps": 4}}, run + "-probe", report=False)
+fit({**recipe, "train": {**recipe["train"], "steps": 4}}, run + "-probe")
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 import regard.training.checkpoint as checkpoint
 whole = checkpoint.save
@@ -132,7 +157,7 @@ def limited(run, progress, *rest):
     return whole(run, progress, *rest)
 checkpoint.save = limited
 try:
-    regard.train(recipe, run, report=False)
+    fit(recipe, run)
 except RegardError as error:
     print(error)
 """
@@ -148,8 +173,8 @@ def test_a_full_disk_while_saving_loses_nothing(tiny_recipe: dict[str, Any], tmp
     names = sorted(path.name for path in (run / "checkpoints").iterdir())
     assert "step-000008" not in names
     assert "step-000004" in names
-    regard.train(tiny_recipe, run, report=False)
-    regard.train(tiny_recipe, tmp_path / "undisturbed", report=False)
+    fit(tiny_recipe, run)
+    fit(tiny_recipe, tmp_path / "undisturbed")
     ours, theirs = (path / "averaged.safetensors" for path in (run, tmp_path / "undisturbed"))
     assert ours.read_bytes() == theirs.read_bytes()
 

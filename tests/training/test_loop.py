@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +21,12 @@ from regard.data.corpus import load_required
 from regard.errors import RegardError
 from regard.evaluate.bleu import exact_match
 from regard.training.run import Run
+from regard.training.start import fit
 
 
 @pytest.mark.parametrize("name", ["copy", "reverse"])
 def test_copy_and_reverse_are_learned_to_the_last_symbol(tmp_path: Path, name: str) -> None:
-    model = regard.train(name, tmp_path / "run", {"train.tensorboard": False}, report=False)
+    model = fit(name, tmp_path / "run", {"train.tensorboard": False})
     test = load_required(Run.open(tmp_path / "run").recipe.data, "test")
     assert exact_match(model.translate(test.source), test.target).value == 100.0
 
@@ -33,13 +36,13 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(
 ) -> None:
     weights = {}
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        regard.train(tiny_recipe, tmp_path / name, {"seed": seed}, report=False)
+        fit(tiny_recipe, tmp_path / name, {"seed": seed})
         weights[name] = (tmp_path / name / "averaged.safetensors").read_bytes()
     assert weights["a"] == weights["b"] != weights["c"]
 
 
 def test_ctrl_c_saves_and_the_run_goes_on_to_the_same_end(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
-    recipe = {**tiny_recipe, "train": {**tiny_recipe["train"], "steps": 150, "save_every": 1000}}  # type: ignore[dict-item]
+    recipe = {**tiny_recipe, "train": {**tiny_recipe["train"], "steps": 150, "save_every": 50}}  # type: ignore[dict-item]
     command = [sys.executable, "-m", "regard", "train", str(to_toml(recipe, tmp_path)), "--run", str(tmp_path / "run")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
@@ -52,10 +55,15 @@ def test_ctrl_c_saves_and_the_run_goes_on_to_the_same_end(tiny_recipe: dict[str,
     assert "same command" in errors
     step = Run.open(tmp_path / "run").steps()[-1]
     assert 0 < step < 150
-    regard.train(recipe, tmp_path / "run", report=False)
-    regard.train(recipe, tmp_path / "whole", report=False)
-    ends = [load_file(tmp_path / name / "checkpoints/step-000150/model.safetensors") for name in ("run", "whole")]
-    assert all(torch.equal(ends[0][key], ends[1][key]) for key in ends[0])
+    fit(recipe, tmp_path / "run")
+    fit(recipe, tmp_path / "whole")
+    ends = [tmp_path / name for name in ("run", "whole")]
+    for file in ("checkpoints/step-000150/model.safetensors", "averaged.safetensors", "log.jsonl", "samples.txt"):
+        ours, theirs = ((end / file).read_bytes() for end in ends)
+        assert ours == theirs or file == "log.jsonl"
+    logs = [[{**record, "tokens_per_second": 0} for record in Run.open(end).records()] for end in ends]
+    assert logs[0] == logs[1]
+    assert Run.open(ends[0]).steps() == Run.open(ends[1]).steps()
 
 
 def to_toml(recipe: dict[str, Any], folder: Path) -> Path:
@@ -72,7 +80,7 @@ def test_early_stopping_keeps_the_best(tiny_recipe: dict[str, Any], tmp_path: Pa
         "train.steps": 200, "train.valid_every": 2, "train.patience": 3, "train.lr_scale": 100.0,
         "train.save_every": 50,
     }  # fmt: skip
-    regard.train(tiny_recipe, tmp_path / "run", changes, report=False)
+    fit(tiny_recipe, tmp_path / "run", changes)
     run = Run.open(tmp_path / "run")
     last = run.steps()[-1]
     state = json.loads((run.checkpoint(last) / "state.json").read_text())["progress"]
@@ -81,7 +89,7 @@ def test_early_stopping_keeps_the_best(tiny_recipe: dict[str, Any], tmp_path: Pa
     assert state["stalled"] == 3
     assert last == state["best_step"] + 6
     before = run.log.read_bytes()
-    regard.train(tiny_recipe, tmp_path / "run", changes, report=False)  # an ended run stays as it is
+    fit(tiny_recipe, tmp_path / "run", changes)  # an ended run stays as it is
     assert run.steps()[-1] == last
     assert run.log.read_bytes() == before
 
@@ -89,26 +97,52 @@ def test_early_stopping_keeps_the_best(tiny_recipe: dict[str, Any], tmp_path: Pa
 def test_a_new_run_starts_from_the_weights_and_tokenizer_of_another(
     tiny_recipe: dict[str, Any], tmp_path: Path
 ) -> None:
-    regard.train(tiny_recipe, tmp_path / "first", report=False)
+    fit(tiny_recipe, tmp_path / "first")
     changes = {"init": str(tmp_path / "first"), "train.steps": 1, "train.lr_scale": 1e-9, "train.average": 1}
-    regard.train(tiny_recipe, tmp_path / "second", changes, report=False)
+    fit(tiny_recipe, tmp_path / "second", changes)
     assert regard.load(tmp_path / "second").tokenizers.hash == regard.load(tmp_path / "first").tokenizers.hash
     ours, theirs = (load_file(tmp_path / name / "averaged.safetensors") for name in ("second", "first"))
     for name in ours:
         torch.testing.assert_close(ours[name], theirs[name], atol=1e-6, rtol=0)
     with pytest.raises(RegardError, match=r"another model: d_model: 32 here, 16 there"):
-        regard.train(tiny_recipe, tmp_path / "third", {**changes, "model.d_model": 32}, report=False)
+        fit(tiny_recipe, tmp_path / "third", {**changes, "model.d_model": 32})
     with pytest.raises(RegardError, match="not a run directory"):
-        regard.train(tiny_recipe, tmp_path / "fourth", {"init": str(tmp_path / "nowhere")}, report=False)
+        fit(tiny_recipe, tmp_path / "fourth", {"init": str(tmp_path / "nowhere")})
+    shutil.rmtree(tmp_path / "first")
+    fit(tiny_recipe, tmp_path / "second", changes)  # once begun, a run needs its parent no more
+
+
+def test_python_gets_the_report_too(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
+    model = regard.train(tiny_recipe, tmp_path / "run")
+    names = {path.name for path in (tmp_path / "run" / "report").iterdir()}
+    assert {"report.txt", "scores.json", "attention.html", "attention.png", "loss.png"} <= names
+    assert model.translate("a b c") == regard.load(tmp_path / "run").translate("a b c")
+
+
+def test_clipping_bounds_the_gradient(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
+    norms = []
+
+    def look(parameters: Iterable[torch.Tensor], largest: float) -> torch.Tensor:
+        parameters = list(parameters)
+        before = clip(parameters, largest)
+        norms.append((float(before), float(torch.stack([p.grad.norm() for p in parameters]).norm())))  # type: ignore[union-attr]
+        return before
+
+    clip = torch.nn.utils.clip_grad_norm_
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.nn.utils, "clip_grad_norm_", look)
+        fit(tiny_recipe, tmp_path / "run", {"train.clip_norm": 0.1})
+    assert len(norms) == 12
+    assert all(before > 0.1 and after == pytest.approx(0.1, rel=1e-3) for before, after in norms)
 
 
 @pytest.mark.parametrize(
     "changes",
-    [{"train.precision": "bfloat16"}, {"train.layout": "packed"}, {"train.clip_norm": 0.1}, {"train.accumulate": 3}],
+    [{"train.precision": "bfloat16"}, {"train.layout": "packed"}, {"train.accumulate": 3}],
     ids=str,
 )
 def test_options_train_too(tiny_recipe: dict[str, Any], tmp_path: Path, changes: dict[str, Any]) -> None:
-    regard.train(tiny_recipe, tmp_path / "run", {"train.steps": 60, **changes}, report=False)
+    fit(tiny_recipe, tmp_path / "run", {"train.steps": 60, **changes})
     losses = [record["loss"] for record in Run.open(tmp_path / "run").records() if record["kind"] == "train"]
     assert losses[-1] < 0.9 * losses[0]
 
@@ -116,12 +150,12 @@ def test_options_train_too(tiny_recipe: dict[str, Any], tmp_path: Path, changes:
 def test_divergence_is_said_in_a_sentence(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
     changes = {"train.lr_scale": 1e30, "train.steps": 100, "train.valid_every": 500, "train.report_every": 1}
     with pytest.raises(RegardError, match=r"training has diverged.*Lower train\.lr_scale"):
-        regard.train(tiny_recipe, tmp_path / "run", changes, report=False)
+        fit(tiny_recipe, tmp_path / "run", changes)
 
 
 def test_an_unknown_device_is_said_in_a_sentence(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(RegardError, match=r"device 'abacus' cannot be used"):
-        regard.train(tiny_recipe, tmp_path / "run", {"train.device": "abacus"}, report=False)
+        fit(tiny_recipe, tmp_path / "run", {"train.device": "abacus"})
 
 
 def test_compiling_without_a_compiler_is_refused_in_a_sentence(
@@ -129,14 +163,14 @@ def test_compiling_without_a_compiler_is_refused_in_a_sentence(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(RegardError, match=r"train\.compile needs a C\+\+ compiler"):
-        regard.train(tiny_recipe, tmp_path / "run", {"train.compile": True}, report=False)
+        fit(tiny_recipe, tmp_path / "run", {"train.compile": True})
 
 
 def test_tensorboard_has_the_curves_of_the_log(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    regard.train(tiny_recipe, tmp_path / "run", {"train.tensorboard": True}, report=False)
+    fit(tiny_recipe, tmp_path / "run", {"train.tensorboard": True})
     events = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
     curve = {event.step: event.value for event in events.Scalars("valid/loss")}
     logged = {r["step"]: r["loss"] for r in Run.open(tmp_path / "run").records() if r["kind"] == "valid"}

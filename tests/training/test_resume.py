@@ -1,7 +1,7 @@
 """Exact resume: killed at any moment and started again, a run ends with the same bytes.
 
-Dropout is on, updates accumulate two batches, and checkpoints are written often, so that kills fall into
-saves, accumulation, validation and start-up alike.
+Dropout is on, updates accumulate two batches, and reports, validations and checkpoints fall on different
+steps, so that kills find the run in every state.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,14 +28,13 @@ RECIPE: dict[str, Any] = {
     "model": {"n_layers": 2, "d_model": 32, "d_ff": 64, "n_heads": 4, "dropout": 0.2, "attn_dropout": 0.1},
     "train": {
         "steps": STEPS, "batch_tokens": 300, "accumulate": 2, "warmup_steps": 20, "report_every": 5,
-        "valid_every": 15, "valid_sentences": 10, "save_every": 2, "keep": 3, "average": 3, "tensorboard": False,
+        "valid_every": 15, "valid_sentences": 10, "save_every": 8, "keep": 3, "average": 3, "tensorboard": False,
     },
 }  # fmt: skip
-DRIVER = "import json, sys, regard; regard.train(json.loads(sys.argv[1]), sys.argv[2], report=False)"
 
 
-def launch(run: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-c", DRIVER, json.dumps(RECIPE), str(run)]
+def launch(run: Path, *kill: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, str(Path(__file__).with_name("killable.py")), json.dumps(RECIPE), str(run), *kill]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env={**os.environ})
 
 
@@ -69,53 +69,78 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, b
     return outcome(run), time.monotonic() - start
 
 
-def kill_and_resume(folder: Path, kills: int, chance: random.Random, duration: float) -> dict[str, bytes]:
-    run = folder / "killed"
-    done = 0
-    while done < kills:
+def differing(found: dict[str, bytes], expected: dict[str, bytes]) -> set[str]:
+    return {name for name in expected if found[name] != expected[name]}
+
+
+# In `make test`: three kills in one run, each where something is half done.
+SERIES = [("second batch of an update", 3), ("between the files of a checkpoint", 2), ("before best is pointed to", 2)]
+# In `make soak`: every place, early and late.
+PLACES = [
+    "second batch of an update", "validation", "between the files of a checkpoint", "before a checkpoint gets its name",
+    "before best is pointed to", "while an old checkpoint is deleted", "averaging",
+]  # fmt: skip
+
+
+def kill_at(run: Path, place: str, count: int) -> None:
+    process = launch(run, place, str(count))
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == -signal.SIGKILL, errors.decode()
+
+
+def test_three_kills_in_a_row_change_no_byte(tmp_path: Path, uninterrupted: tuple[dict[str, bytes], float]) -> None:
+    for place, count in SERIES:
+        kill_at(tmp_path / "killed", place, count)
+    finish(tmp_path / "killed")
+    assert differing(outcome(tmp_path / "killed"), uninterrupted[0]) == set()
+    assert not list((tmp_path / "killed" / "checkpoints").glob(".*"))
+
+
+def test_a_kill_at_a_random_moment_changes_no_byte(
+    tmp_path: Path, uninterrupted: tuple[dict[str, bytes], float]
+) -> None:
+    expected, duration = uninterrupted
+    kill_at_random(tmp_path / "killed", random.Random(time.time_ns()), duration)
+    finish(tmp_path / "killed")
+    assert differing(outcome(tmp_path / "killed"), expected) == set()
+
+
+def kill_at_random(run: Path, chance: random.Random, duration: float) -> None:
+    """One kill somewhere between start-up and the end; a run that was quicker begins again."""
+    for _ in range(20):
         process = launch(run)
         try:
-            process.wait(timeout=chance.uniform(0.3, duration))
+            process.wait(timeout=chance.uniform(0.2, 0.95) * duration)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
-            done += 1
+            process.communicate()
+            return
         process.communicate()
-        if process.returncode == 0:  # it was quicker than the kill: begin again
-            for path in sorted(run.rglob("*"), reverse=True):
-                path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
-            run.rmdir()
-            done = 0
-    finish(run)
-    return outcome(run)
-
-
-def test_three_kills_change_no_byte(tmp_path: Path, uninterrupted: tuple[dict[str, bytes], float]) -> None:
-    expected, duration = uninterrupted
-    found = kill_and_resume(tmp_path, 3, random.Random(1), duration)
-    assert {name for name in expected if found[name] != expected[name]} == set()
+        shutil.rmtree(run)
+    raise AssertionError("the run always ended before it could be killed")
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", range(4))
-def test_twenty_kills_change_no_byte(tmp_path: Path, uninterrupted: tuple[dict[str, bytes], float], seed: int) -> None:
-    """Five kills in each of four runs."""
-    expected, duration = uninterrupted
-    found = kill_and_resume(tmp_path, 5, random.Random(100 + seed), duration)
-    assert {name for name in expected if found[name] != expected[name]} == set()
-
-
-def test_a_kill_during_a_save_leaves_the_checkpoint_before_it(
-    tmp_path: Path, uninterrupted: tuple[dict[str, bytes], float]
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("place", PLACES)
+def test_a_kill_at_any_named_place_changes_no_byte(
+    tmp_path: Path, uninterrupted: tuple[dict[str, bytes], float], place: str, count: int
 ) -> None:
-    """Kill as soon as a half-written checkpoint is seen on the disk."""
-    expected, _ = uninterrupted
-    run = tmp_path / "killed"
-    process = launch(run)
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and not list(run.glob("checkpoints/.new-*")):
-        pass
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    finish(run)
-    assert outcome(run) == expected
-    assert not list(run.glob("checkpoints/.*"))
+    if place == "averaging" and count > 1:
+        count = 1  # it happens once
+    kill_at(tmp_path / "killed", place, count)
+    finish(tmp_path / "killed")
+    assert differing(outcome(tmp_path / "killed"), uninterrupted[0]) == set()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(5))
+def test_twenty_kills_at_random_moments_change_no_byte(
+    tmp_path: Path, uninterrupted: tuple[dict[str, bytes], float], seed: int
+) -> None:
+    """Four kills in each of five runs."""
+    expected, duration = uninterrupted
+    for kill in range(4):
+        kill_at_random(tmp_path / "killed", random.Random(10 * seed + kill), duration)
+    finish(tmp_path / "killed")
+    assert differing(outcome(tmp_path / "killed"), expected) == set()
