@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 
 import regard
-from regard.config import resolve, shipped
+from regard.config import resolve, shipped, to_toml
 from regard.errors import Interrupted, RegardError
 
 app = typer.Typer(
@@ -36,7 +36,10 @@ Sets = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key, e.g. train.steps=500. Repeatable."),
 ]
-Beam = Annotated[int | None, typer.Option("--beam", min=1, help="Beam size; 1 is greedy search.")]
+Beam = Annotated[
+    int | None,
+    typer.Option("--beam", min=1, help="Beam size; 1 is greedy search. Else the recipe's.", show_default=False),
+]
 Penalty = Annotated[float | None, typer.Option("--length-penalty", help="α of the length normalisation.")]
 Normalization = Annotated[
     str | None, typer.Option("--normalization", help="gnmt: ((5+|Y|)/6)^α (the paper). power: |Y|^α.")
@@ -58,6 +61,10 @@ def train(
     recipe: Annotated[str, typer.Argument(help="A shipped recipe or the path of a .toml file.")],
     run: Annotated[Path | None, typer.Option("--run", help="Run directory; runs/NAME by default.")] = None,
     sets: Sets = None,
+    extend: Annotated[
+        bool, typer.Option("--extend", help="Let a run go on with a larger train.steps than it had.")
+    ] = False,
+    show: Annotated[bool, typer.Option("--show", help="Print the whole recipe, every key, and stop.")] = False,
 ) -> None:
     """Train a recipe, or go on with an interrupted run, then score and draw it.
 
@@ -68,8 +75,11 @@ def train(
     regard train my.toml --set model.n_layers=3 --set train.steps=20000
     """
     resolved = resolve(recipe, sets or ())
+    if show:
+        print(to_toml(resolved), end="")
+        return
     place = run or Path("runs") / resolved.name
-    regard.train(resolved, place, console=console)
+    regard.train(resolved, place, console=console, extend=extend)
     print((place / "report" / "report.txt").read_text(encoding="utf-8"), end="")
 
 
@@ -108,6 +118,8 @@ def translate(
     style = LineFormat(n_best=n_best, scores=scores, as_json=as_json)
     verifier = Verifier(model) if verify_batch else None
     number = 0
+    if sys.stdin.isatty():
+        warn("Type a sentence and Enter; Ctrl-D ends.")
     for lines in available_lines(sys.stdin.buffer):
         found = model.search(lines, n_best=n_best)
         for i, best in enumerate(found):
@@ -166,7 +178,10 @@ def evaluate(
             if cut:
                 warn(f"{cut} sentences of {corpus.name} were longer than the model's positions and were cut")
     else:
-        raise RegardError("Give a RUN, or RUN with --source and --reference, or --hypotheses with --reference.")
+        missing = "--reference is missing. " if (source or hypotheses) and not reference else ""
+        raise RegardError(
+            f"{missing}Give a RUN, or RUN with --source and --reference, or --hypotheses with --reference."
+        )
     if as_json:
         print(json.dumps({name: [asdict(score) for score in scores] for name, scores in results.items()}))
     else:
@@ -183,7 +198,7 @@ def view(
 ) -> None:
     """Draw every attention head for a sentence: one HTML page that opens offline, and a PNG.
 
-    Example:  regard view runs/demo "The small dog sleeps in the garden."
+    Example:  regard view runs/demo "The old dog is sleeping in the garden."
     """
     from regard.tasks.attention import alignment_picture, draw
     from regard.training.run import Run

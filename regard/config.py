@@ -210,7 +210,9 @@ def resolve(
     elif isinstance(recipe, Mapping):
         values = json.loads(json.dumps(recipe))  # a deep copy of plain values
     else:
-        values = load_toml(find(str(recipe)))
+        path = find(str(recipe))
+        values = load_toml(path)
+        locate(values, Path.cwd() if path in shipped().values() else path.parent)
     if not isinstance(overrides, Mapping):
         overrides = dict(parse_override(text) for text in overrides)
     if isinstance(recipe, Recipe):  # every key of it is explicit, so a preset must be spelled out
@@ -223,7 +225,18 @@ def resolve(
             if not isinstance(place, dict):
                 raise RegardError(f"Recipe key {key}: {name} is a single value, not a section.")
         place[last] = value
+    locate(values, Path.cwd())
     return read_section(Recipe, values, "")
+
+
+def locate(values: dict[str, Any], folder: Path) -> None:
+    """Make the paths of text files absolute, so that a run can be used from any folder. In a recipe file they
+    are relative to the file, elsewhere to the current folder."""
+    data = values.get("data")
+    for split in ("train", "valid", "test"):
+        files = data.get(split) if isinstance(data, dict) else None
+        if isinstance(data, dict) and isinstance(files, list) and all(isinstance(file, str) for file in files):
+            data[split] = [str((folder / file).resolve()) for file in files]
 
 
 def shipped() -> dict[str, Path]:
@@ -235,6 +248,10 @@ def shipped() -> dict[str, Path]:
 def find(name: str) -> Path:
     path = Path(name)
     if path.suffix == ".toml" or path.exists():
+        if path.is_dir():
+            raise RegardError(
+                f"{name} is a folder, not a recipe; to go on with a run, give its recipe and --run {name}."
+            )
         if not path.is_file():
             raise RegardError(f"No recipe file {name}.")
         return path
@@ -271,7 +288,7 @@ def read_section(kind: type[Section], values: Mapping[str, Any], where: str) -> 
     hints = typing.get_type_hints(kind)
     for key in values:
         if key not in hints:
-            raise RegardError(f"Unknown recipe key {where}{key}{nearest(key, hints)}.")
+            raise RegardError(f"Unknown recipe key {where}{key}{nearest_key(where + key)}.")
     if kind is TransformerConfig:
         preset = read_value(hints["preset"], values.get("preset", ""), "model.preset")
         values = {**PRESETS.get(preset, {}), **values}
@@ -284,6 +301,14 @@ def read_section(kind: type[Section], values: Mapping[str, Any], where: str) -> 
         else:
             built[key] = read_value(hints[key], value, f"{where}{key}")
     return kind(**built)
+
+
+def nearest_key(key: str) -> str:
+    """A hint at the right dotted key: one that ends alike, or else one that looks alike."""
+    keys = [*flatten(to_dict(Recipe())), *(f.name for f in dataclasses.fields(Recipe))]
+    last = key.rpartition(".")[2]
+    same = [known for known in keys if known.endswith(f".{last}")]
+    return f" (did you mean {same[0]}?)" if same else nearest(key, keys)
 
 
 NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text in quotes"}
@@ -299,7 +324,7 @@ def read_value(hint: Any, value: Any, key: str) -> Any:
         return value
     if typing.get_origin(hint) is tuple:
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise RegardError(f"Recipe key {key} must be a list of texts, not {value!r}.")
+            raise RegardError(f'Recipe key {key} must be a list such as ["a.en", "a.de"], not {value!r}.')
         return tuple(value)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)

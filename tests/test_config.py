@@ -20,7 +20,7 @@ def test_defaults_are_the_papers_base_model() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"model": {"d_modle": 64}}, r"Unknown recipe key model\.d_modle \(did you mean d_model\?\)"),
+        ({"model": {"d_modle": 64}}, r"Unknown recipe key model\.d_modle \(did you mean model\.d_model\?\)"),
         ({"trian": {}}, r"Unknown recipe key trian \(did you mean train\?\)"),
         ({"train": {"steps": "many"}}, r"train\.steps must be a whole number, not 'many'"),
         ({"train": {"steps": 1.5}}, r"train\.steps must be a whole number, not 1\.5"),
@@ -28,7 +28,7 @@ def test_defaults_are_the_papers_base_model() -> None:
         ({"train": {"compile": 1}}, r"train\.compile must be true or false, not 1"),
         ({"model": {"norm": "pots"}}, r"model\.norm = 'pots' must be one of 'post', 'pre' \(did you mean post\?\)"),
         ({"model": 3}, r"model is a section"),
-        ({"data": {"train": "a.en"}}, r"data\.train must be a list of texts"),
+        ({"data": {"train": "a.en"}}, r"data\.train must be a list such as"),
         ({"data": {"train": ["a.en"]}}, r"data\.train needs two files, source and target, but has 1"),
         ({"data": {"train": ["a", "b"], "corpus": "en-de"}}, r"exclude each other"),
         ({"model": {"d_model": 10, "n_heads": 4}}, r"d_model = 10 is not a multiple of model\.n_heads = 4"),
@@ -63,12 +63,28 @@ def test_a_preset_applies_to_a_resolved_recipe_too() -> None:
 
 def test_overrides_change_single_keys() -> None:
     recipe = resolve({}, ["train.steps=7", "name=mine", 'data.train=["a","b"]', "model.dropout=0"])
-    assert (recipe.train.steps, recipe.name, recipe.data.train, recipe.model.dropout) == (7, "mine", ("a", "b"), 0.0)
+    assert (recipe.train.steps, recipe.name, recipe.model.dropout) == (7, "mine", 0.0)
+    assert recipe.data.train == (str(Path.cwd() / "a"), str(Path.cwd() / "b"))
+
+
+def test_files_in_a_recipe_lie_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "r.toml").write_text('[data]\ntrain = ["a.en", "sub/a.de"]\n')
+    recipe = resolve(tmp_path / "r.toml")
+    assert recipe.data.train == (str(tmp_path / "a.en"), str(tmp_path / "sub" / "a.de"))
+
+
+def test_a_key_without_its_section_is_recognised() -> None:
+    with pytest.raises(RegardError, match=r"Unknown recipe key steps \(did you mean train\.steps\?\)"):
+        resolve({}, ["steps=5"])
 
 
 @pytest.mark.parametrize(
     ("override", "message"),
-    [("train.steps", "has no '='"), ("train.stpes=3", r"train\.stpes \(did you mean steps\?\)"), ("name.x=1", "name")],
+    [
+        ("train.steps", "has no '='"),
+        ("train.stpes=3", r"train\.stpes \(did you mean train\.steps\?\)"),
+        ("name.x=1", "name"),
+    ],
 )
 def test_bad_overrides_are_named(override: str, message: str) -> None:
     with pytest.raises(RegardError, match=message):

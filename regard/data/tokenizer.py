@@ -181,6 +181,10 @@ def explain(config: TokenizerConfig, message: str) -> str:
             f"tokenizer.vocab_size = {config.vocab_size} is more than this text can fill: "
             f"set it to at most {high.group(1)}."
         )
-    if "required_chars" in message:
-        return f"tokenizer.vocab_size = {config.vocab_size} is too small for the characters of this text: raise it."
+    low = re.search(r"required_chars\. \d+ vs (\d+)", message)
+    if low:
+        return (
+            f"tokenizer.vocab_size = {config.vocab_size} is too small for the characters of this text: "
+            f"set it to at least {low.group(1)}."
+        )
     return f"SentencePiece could not learn a vocabulary from this text: {message.strip().splitlines()[-1]}."

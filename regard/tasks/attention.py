@@ -10,9 +10,9 @@ from regard.view import AttentionMap, AttentionView, alignment_text, attention_p
 
 def draw(translator: Translator, translation: Translation, folder: Path, name: str) -> tuple[Path, Path]:
     """Write the attention page and picture of a translation."""
-    folder.mkdir(parents=True, exist_ok=True)
     view = attention_view(translator, translation)
     page, png = folder / f"{name}.html", folder / f"{name}.png"
+    page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(attention_page(view), encoding="utf-8")
     attention_png(view, png)
     return page, png

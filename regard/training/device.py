@@ -31,7 +31,8 @@ def pick(name: str) -> torch.device:
     try:
         return torch.zeros((), device=name).device
     except (RuntimeError, AssertionError) as error:
-        raise RegardError(f"The device {name!r} cannot be used: {str(error).splitlines()[0]}.") from None
+        reason = "it is not there" if name.startswith("cuda") else "it is not one of auto, cpu, cuda, cuda:0 …"
+        raise RegardError(f"The device {name!r} cannot be used: {reason}.") from error
 
 
 def need_compiler(device: torch.device) -> None:
@@ -46,8 +47,8 @@ def need_compiler(device: torch.device) -> None:
 def keep_freed_memory() -> None:
     """Have the C library keep large blocks it is given back.
 
-    By default each activation of a megabyte or more is returned to the system and faulted in again at the next step:
-    about a fifth of a small model's training time on a CPU.
+    By default each large activation is returned to the system and faulted in again at the next step, a good part of a
+    small model's training time on a CPU (docs/log.md).
     """
     try:
         mallopt = ctypes.CDLL("libc.so.6").mallopt

@@ -71,8 +71,9 @@ class Loop(Generic[B]):
             self.save()
             if self.config.average:
                 checkpoint.average(self.run, self.scheduled()[-self.config.average :])
-            if self.progress.step > first:
-                say(self.console, f"{self.progress.step - first:,} steps in {time.perf_counter() - began:,.0f} s.")
+        done = self.progress.step - first
+        took = f"{done:,} steps in {time.perf_counter() - began:,.0f} s." if done else "This run had already finished."
+        say(self.console, took)
 
     def one_step(self, display: Display) -> None:
         """An update, and whatever is due after it."""
@@ -146,6 +147,10 @@ class Loop(Generic[B]):
         if self.saved == progress.step:
             return
         progress.unreported = float(self.unreported)
+        if not math.isfinite(progress.unreported):  # never replace a good checkpoint by a ruined one
+            raise RegardError(
+                diverged(progress.step, progress.unreported, self.optimiser.param_groups[0]["lr"], self.run)
+            )
         checkpoint.save(self.run, progress, self.model, self.optimiser, self.task.fingerprints)
         self.saved = progress.step
         if progress.best_step:
@@ -199,5 +204,6 @@ class Loop(Generic[B]):
 def diverged(step: int, loss: float, rate: float, run: Run) -> str:
     return (
         f"The loss is {loss} at step {step}: training has diverged at a learning rate of {rate:.2g}. Lower "
-        f"train.lr_scale, raise train.warmup_steps or set train.clip_norm; {run.path} keeps the last good checkpoint."
+        "train.lr_scale, raise train.warmup_steps or set train.clip_norm"
+        + (f"; the last good checkpoint is {run.checkpoint(run.steps()[-1])}." if run.steps() else ".")
     )

@@ -2,7 +2,7 @@
 
     lrate = d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5)                (eq. 3)
 
-Steps count from 1. Adam with β1 = 0.9, β2 = 0.98, ε = 1e-9. Departures from the paper: none.
+Steps count from 1. Departures from the paper: none.
 """
 
 from __future__ import annotations

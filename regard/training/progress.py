@@ -20,11 +20,12 @@ class Display:
         run.rewind(first)
         self.run, self.total, self.console = run, total, console
         self.bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[speed]}"),
-            TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(elapsed_when_finished=True),
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+            TextColumn("{task.fields[loss]}  {task.fields[speed]}"),
+            TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
             console=console, disable=not console.is_terminal,
         )  # fmt: skip
-        self.task = self.bar.add_task("training", total=total, completed=first, speed="")
+        self.task = self.bar.add_task("training", total=total, completed=first, loss="", speed="")
         self.writer = open_tensorboard(run, first, console) if tensorboard else None
         self.tokens, self.since = 0, time.perf_counter()
 
@@ -62,7 +63,9 @@ class Display:
             for name, value in values.items():
                 self.writer.add_scalar(f"{kind}/{name}", value, step)
         if "tokens_per_second" in values:
-            self.bar.update(self.task, speed=f"{values['tokens_per_second']:,.0f} tok/s")
+            self.bar.update(
+                self.task, loss=f"loss {values['loss']:.3f}", speed=f"{values['tokens_per_second']:,.0f} tok/s"
+            )
         if kind == "valid" or not self.console.is_terminal:
             shown = "  ".join(f"{name.replace('_', ' ')} {show(value)}" for name, value in values.items())
             say(self.console, f"step {step:>6}/{self.total}  {kind}  {shown}")

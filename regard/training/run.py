@@ -17,11 +17,15 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from regard.config import Recipe, differences, resolve, to_toml
 from regard.errors import RegardError
+
+# What may change when a run is trained longer: how far, and on what machine.
+EXTENDABLE = ("train.steps:", "train.threads:", "train.device:")
 
 
 class Run:
@@ -44,26 +48,46 @@ class Run:
         """An existing run."""
         run = cls(path)
         if not run.recipe_file.is_file():
-            raise RegardError(f"{path} is not a run directory: it has no recipe.toml. Train one with regard train.")
+            hint = (
+                "give the run directory and --weights"
+                if "checkpoints" in run.path.parts
+                else "train one with regard train"
+            )
+            raise RegardError(f"{path} is not a run directory: it has no recipe.toml; {hint}.")
         return run
 
     @classmethod
-    def create(cls, path: str | Path, recipe: Recipe) -> Run:
-        """A new run, or the one already there if its recipe is the same."""
+    def create(cls, path: str | Path, recipe: Recipe, extend: bool = False) -> Run:
+        """A new run, or the one already there if its recipe is the same; with `extend`, also if it differs in
+        nothing but EXTENDABLE keys. Where files lie may differ: what is in them is checked on resuming."""
         run = cls(path)
-        if run.recipe_file.is_file():
-            changed = differences(recipe, run.recipe)
-            if changed:
+        if run.recipe_file.is_file() and run.steps():
+            theirs = run.recipe
+            files = {split: getattr(recipe.data, split) for split in ("train", "valid", "test")}
+            changed = differences(recipe, replace(theirs, data=replace(theirs.data, **files)))
+            allowed = extend and recipe.train.steps >= theirs.train.steps
+            if not (allowed and all(line.startswith(EXTENDABLE) for line in changed)) and changed:
                 raise RegardError(
                     f"{path} holds a run of another recipe. It differs in: {'; '.join(changed)}. Give another "
-                    f"directory with --run, or start from its weights there with --set init={path}."
+                    f"directory with --run, start from its weights there with --set init={path}, or, to train it "
+                    "longer, add --extend."
                 )
-            return run
-        if run.path.is_dir() and any(not path.name.startswith(".") for path in run.path.iterdir()):
+        elif run.path.is_file():
+            raise RegardError(f"{path} is a file: give a directory with --run.")
+        elif not run.recipe_file.is_file() and run.path.is_dir() and any(run.visible()):
             raise RegardError(f"{path} is not empty and not a run directory: give another one with --run.")
-        run.path.mkdir(parents=True, exist_ok=True)
-        write_atomically(run.recipe_file, to_toml(recipe))
+        else:  # new, or a start that never came to its first checkpoint
+            shutil.rmtree(run.tokenizer, ignore_errors=True)
+        try:
+            run.path.mkdir(parents=True, exist_ok=True)
+            write_atomically(run.recipe_file, to_toml(recipe))
+        except OSError as error:
+            raise RegardError(f"The run directory {path} cannot be written: {error.strerror}.") from None
         return run
+
+    def visible(self) -> Iterator[Path]:
+        """What lies in the directory, beside leftovers of our own."""
+        return (path for path in self.path.iterdir() if not path.name.startswith("."))
 
     @property
     def recipe(self) -> Recipe:

@@ -30,15 +30,16 @@ def train(
     run: str | Path | None = None,
     overrides: Mapping[str, Any] | Iterable[str] = (),
     console: Console | None = None,
+    extend: bool = False,
 ) -> Translator:
     """Train a recipe, or go on with a run that was interrupted; score it, draw it, and give the trained model.
 
     `run` is the run directory, runs/NAME by default; its `report/` has scores, pictures and `report.txt`.
-    Progress goes to stderr; `console` redirects it.
+    Progress goes to stderr; `console` redirects it. `extend` lets a run go on with more steps than before.
     """
     resolved = resolve(recipe, overrides)
     place = Path(run or Path("runs") / resolved.name)
-    translator = fit(resolved, place, console=console)
+    translator = fit(resolved, place, console=console, extend=extend)
     report(translator, resolved, Run.open(place))
     return translator
 
@@ -48,11 +49,12 @@ def fit(
     run: str | Path,
     overrides: Mapping[str, Any] | Iterable[str] = (),
     console: Console | None = None,
+    extend: bool = False,
 ) -> Translator:
     """The training alone, without the report at its end."""
     console = console or Console(stderr=True)
     resolved = resolve(recipe, overrides)
-    place = Run.create(run, resolved)
+    place = Run.create(run, resolved, extend)
     with place.locked():
         prepare(resolved, place, console).train()
     return load(place.path)
@@ -60,8 +62,10 @@ def fit(
 
 def prepare(recipe: Recipe, run: Run, console: Console) -> Loop[Any]:
     """Task and loop, with a word on what they are."""
-    parent = Run.open(recipe.init) if recipe.init and not run.steps() else None
+    parent = parent_of(recipe) if not run.steps() else None
     initial = TokenizerPair.load(parent.tokenizer) if parent else None
+    if parent:
+        say(console, f"Starting from the weights and the tokenizer of {parent.path}.")
     task = translation.prepare(recipe, run.tokenizer, initial, partial(say, console))
     if parent:
         start_from(parent, recipe.model, task.model)
@@ -74,6 +78,13 @@ def prepare(recipe: Recipe, run: Run, console: Console) -> Loop[Any]:
     return loop
 
 
+def parent_of(recipe: Recipe) -> Run | None:
+    try:
+        return Run.open(recipe.init) if recipe.init else None
+    except RegardError as error:
+        raise RegardError(f"init = {recipe.init} cannot be used: {error}") from None
+
+
 def start_from(other: Run, ours: TransformerConfig, model: nn.Module) -> None:
     """Take the weights of another run (fine-tuning). Dropout may differ; what the weights mean may not."""
     theirs = replace(
@@ -82,5 +93,5 @@ def start_from(other: Run, ours: TransformerConfig, model: nn.Module) -> None:
     )  # fmt: skip
     changed = differences(ours, theirs)
     if changed:
-        raise RegardError(f"init = {other.path} is another model: {'; '.join(changed)}.")
+        raise RegardError(f"init = {other.path} is another model, make [model] match it: {'; '.join(changed)}.")
     checkpoint.copy_weights(model, load_weights(other))

@@ -71,7 +71,10 @@ def test_bytes_spell_what_training_never_saw() -> None:
     assert spelled.decode(spelled.encode(["日本"])[0]) == "日本"
 
 
-@pytest.mark.parametrize(("size", "message"), [(5000, "set it to at most"), (10, "too small for the characters")])
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [(5000, "set it to at most"), (10, "too small for the characters of this text: set it to at least 3")],
+)
 def test_an_impossible_vocabulary_size_is_explained(size: int, message: str) -> None:
     with pytest.raises(RegardError, match=f"vocab_size = {size}.*{message}"):
         train(TokenizerConfig(vocab_size=size), ENGLISH, GERMAN, seed=1)

@@ -104,7 +104,7 @@ def test_a_new_run_starts_from_the_weights_and_tokenizer_of_another(
     ours, theirs = (load_file(tmp_path / name / "averaged.safetensors") for name in ("second", "first"))
     for name in ours:
         torch.testing.assert_close(ours[name], theirs[name], atol=1e-6, rtol=0)
-    with pytest.raises(RegardError, match=r"another model: d_model: 32 here, 16 there"):
+    with pytest.raises(RegardError, match=r"another model, make \[model\] match it: d_model: 32 here, 16 there"):
         fit(tiny_recipe, tmp_path / "third", {**changes, "model.d_model": 32})
     with pytest.raises(RegardError, match="not a run directory"):
         fit(tiny_recipe, tmp_path / "fourth", {"init": str(tmp_path / "nowhere")})
@@ -117,6 +117,36 @@ def test_python_gets_the_report_too(tiny_recipe: dict[str, Any], tmp_path: Path)
     names = {path.name for path in (tmp_path / "run" / "report").iterdir()}
     assert {"report.txt", "scores.json", "attention.html", "attention.png", "loss.png"} <= names
     assert model.translate("a b c") == regard.load(tmp_path / "run").translate("a b c")
+
+
+def test_a_finished_run_can_be_trained_longer(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
+    fit(tiny_recipe, tmp_path / "run")
+    with pytest.raises(RegardError, match="add --extend"):
+        fit(tiny_recipe, tmp_path / "run", {"train.steps": 24})
+    with pytest.raises(RegardError, match="differs in: seed"):
+        fit(tiny_recipe, tmp_path / "run", {"train.steps": 24, "seed": 2}, extend=True)
+    fit(tiny_recipe, tmp_path / "run", {"train.steps": 24}, extend=True)
+    fit(tiny_recipe, tmp_path / "whole", {"train.steps": 24})
+    ours, theirs = (
+        (tmp_path / name / "checkpoints" / "step-000024" / "model.safetensors").read_bytes()
+        for name in ("run", "whole")
+    )
+    assert ours == theirs
+
+
+def test_a_start_that_failed_does_not_block_its_directory(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(RegardError, match="more than this text can fill"):
+        fit(tiny_recipe, tmp_path / "run", {"tokenizer.vocab_size": 5000})
+    fit(tiny_recipe, tmp_path / "run")
+
+
+def test_a_ruined_model_never_replaces_a_good_checkpoint(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
+    changes = {"train.lr_scale": 1e30, "train.report_every": 1000, "train.valid_every": 1000, "train.save_every": 1}
+    with pytest.raises(RegardError, match="training has diverged"):
+        fit(tiny_recipe, tmp_path / "run", {**changes, "train.steps": 100})
+    for step in Run.open(tmp_path / "run").steps():
+        tensors = load_file(Run.open(tmp_path / "run").checkpoint(step) / "model.safetensors")
+        assert all(bool(torch.isfinite(tensor).all()) for tensor in tensors.values()) or step == 1
 
 
 def test_clipping_bounds_the_gradient(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
@@ -154,7 +184,7 @@ def test_divergence_is_said_in_a_sentence(tiny_recipe: dict[str, Any], tmp_path:
 
 
 def test_an_unknown_device_is_said_in_a_sentence(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(RegardError, match=r"device 'abacus' cannot be used"):
+    with pytest.raises(RegardError, match=r"device 'abacus' cannot be used: it is not one of"):
         fit(tiny_recipe, tmp_path / "run", {"train.device": "abacus"})
 
 
