@@ -149,7 +149,8 @@ class Translator:
             with capture(self.model) as maps:
                 self.feed([t.source_tokens for t in batch], [t.target_tokens for t in batch])
             for i, translation, weights in zip(group, batch, maps[self.alignment_path].mean(dim=1), strict=True):
-                links[filled[i]] = self.links(translation, weights)
+                T, S = len(translation.target_tokens), len(translation.source_tokens)
+                links[filled[i]] = self.links(translation, weights[:T, :S])
         return links
 
     def links(self, translation: Translation, weights: Tensor) -> list[tuple[int, int]]:
