@@ -69,6 +69,7 @@ from regard.data.generated.sentences import (
     Sentence,
     text,
 )
+from regard.data.generated.symbols import LONGEST as LONGEST_SEQUENCE
 from regard.data.generated.verbs import ASK, BE, BELIEVE, HOPE, KNOW, SAY, THINK, VERBS, WEATHER
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -671,7 +672,7 @@ def test_symbols_are_copied_and_reversed(corpus: str) -> None:
         assert target == (source if corpus == "copy" else source[::-1])
         assert [source[i] for i, _ in pair.alignment] == [target[j] for _, j in pair.alignment]
         assert {j for _, j in pair.alignment} == set(range(len(target)))
-    assert {len(pair.source.split()) for pair in pairs} == set(range(1, 13))
+    assert {len(pair.source.split()) for pair in pairs} == set(range(1, LONGEST_SEQUENCE + 1))
     others = {pair.source for split in ("valid", "test") for pair in generate(corpus, split, 500)}
     assert others.isdisjoint(pair.source for pair in pairs)
     assert len(others) == 1_000

@@ -4,7 +4,7 @@ from random import Random
 from string import ascii_lowercase, digits
 
 SYMBOLS = ascii_lowercase + digits
-LONGEST = 12
+LONGEST = 8
 
 
 def draw_symbols(random: Random) -> list[str]:
