@@ -57,33 +57,47 @@ class Run:
         return run
 
     @classmethod
-    def create(cls, path: str | Path, recipe: Recipe, extend: bool = False) -> Run:
-        """A new run, or the one already there if its recipe is the same; with `extend`, also if it differs in
-        nothing but EXTENDABLE keys. Where files lie may differ: what is in them is checked on resuming."""
+    def claim(cls, path: str | Path, recipe: Recipe, extend: bool = False) -> Run:
+        """A directory in which `recipe` may train: a new one, one whose start never came to a checkpoint, or a
+        run of the same recipe; with `extend`, also one that differs in nothing but EXTENDABLE keys.
+
+        Where text files lie may differ: what is in them is checked on resuming.
+        """
         run = cls(path)
-        if run.recipe_file.is_file() and run.steps():
+        if run.path.is_file():
+            raise RegardError(f"{path} is a file: give a directory with --run.")
+        if not run.recipe_file.is_file() and run.path.is_dir() and any(run.visible()):
+            raise RegardError(f"{path} is not empty and not a run directory: give another one with --run.")
+        if run.steps():
             theirs = run.recipe
             files = {split: getattr(recipe.data, split) for split in ("train", "valid", "test")}
             changed = differences(recipe, replace(theirs, data=replace(theirs.data, **files)))
-            allowed = extend and recipe.train.steps >= theirs.train.steps
-            if not (allowed and all(line.startswith(EXTENDABLE) for line in changed)) and changed:
+            longer = extend and recipe.train.steps >= theirs.train.steps
+            if changed and not (longer and all(line.startswith(EXTENDABLE) for line in changed)):
                 raise RegardError(
                     f"{path} holds a run of another recipe. It differs in: {'; '.join(changed)}. Give another "
                     f"directory with --run, start from its weights there with --set init={path}, or, to train it "
                     "longer, add --extend."
                 )
-        elif run.path.is_file():
-            raise RegardError(f"{path} is a file: give a directory with --run.")
-        elif not run.recipe_file.is_file() and run.path.is_dir() and any(run.visible()):
-            raise RegardError(f"{path} is not empty and not a run directory: give another one with --run.")
-        else:  # new, or a start that never came to its first checkpoint
-            shutil.rmtree(run.tokenizer, ignore_errors=True)
-        try:
-            run.path.mkdir(parents=True, exist_ok=True)
-            write_atomically(run.recipe_file, to_toml(recipe))
-        except OSError as error:
-            raise RegardError(f"The run directory {path} cannot be written: {error.strerror}.") from None
         return run
+
+    @contextmanager
+    def training(self, recipe: Recipe) -> Iterator[None]:
+        """Keep a second training out of this directory, and write down what is trained here."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = (self.path / ".lock").open("w")
+        except OSError as error:
+            raise RegardError(f"The run directory {self.path} cannot be written: {error.strerror}.") from None
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RegardError(f"Another process is training in {self.path}.") from None
+            if not self.steps():  # what a start without a checkpoint left belongs to another recipe, perhaps
+                shutil.rmtree(self.tokenizer, ignore_errors=True)
+            write_atomically(self.recipe_file, to_toml(recipe))
+            yield
 
     def visible(self) -> Iterator[Path]:
         """What lies in the directory, beside leftovers of our own."""
@@ -107,16 +121,6 @@ class Run:
         new.unlink(missing_ok=True)
         new.symlink_to(Path("checkpoints") / self.checkpoint(step).name)
         new.replace(self.best)
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep a second training out of this directory."""
-        with (self.path / ".lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise RegardError(f"Another process is training in {self.path}.") from None
-            yield
 
     def append_log(self, **record: Any) -> None:
         with self.log.open("a", encoding="utf-8") as file:

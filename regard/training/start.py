@@ -54,8 +54,8 @@ def fit(
     """The training alone, without the report at its end."""
     console = console or Console(stderr=True)
     resolved = resolve(recipe, overrides)
-    place = Run.create(run, resolved, extend)
-    with place.locked():
+    place = Run.claim(run, resolved, extend)
+    with place.training(resolved):
         prepare(resolved, place, console).train()
     return load(place.path)
 

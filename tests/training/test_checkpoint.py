@@ -126,8 +126,9 @@ def test_a_directory_with_other_things_in_it_is_refused(tmp_path: Path, tiny_rec
 def test_a_second_training_in_the_same_directory_is_refused(tmp_path: Path, tiny_recipe: dict[str, Any]) -> None:
     from regard.config import resolve
 
-    run = Run.create(tmp_path / "run", resolve(tiny_recipe))
-    with run.locked(), pytest.raises(RegardError, match="Another process is training"):
+    recipe = resolve(tiny_recipe)
+    run = Run.claim(tmp_path / "run", recipe)
+    with run.training(recipe), pytest.raises(RegardError, match="Another process is training"):
         fit(tiny_recipe, tmp_path / "run")
 
 
