@@ -39,6 +39,7 @@ def test_defaults_are_the_papers_base_model() -> None:
         ({"model": {"positions": "learned", "max_positions": 9}}, r"data\.max_length = 256 tokens need more than"),
         ({"train": {"clip_norm": float("inf")}}, r"train\.clip_norm must be a finite number"),
         ({"train": {"lr_scale": -1.0}}, r"train\.lr_scale = -1\.0 must be at least 0"),
+        ({"train": {"best_by": "bleu", "valid_sentences": 0}}, r"needs train\.valid_sentences of at least 1"),
         ({"train": {"keep": 2, "average": 5}}, r"train\.average = 5 needs train\.keep"),
     ],
 )

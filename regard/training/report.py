@@ -47,6 +47,9 @@ def show(translator: Translator, run: Run, evaluation: Evaluation) -> list[str]:
     for translation, reference in list(zip(evaluation.translations, evaluation.corpus.target, strict=True))[:N_SHOWN]:
         verdict = "=" if translation.text == reference else f"≠ {reference}"
         lines += [f"{translation.source}", f"  → {translation.text}  {verdict}"]
-    longest = max(evaluation.translations[:N_SHOWN], key=lambda t: len(t.target_tokens))
+    drawable = [translation for translation in evaluation.translations if translation.target_tokens][:N_SHOWN]
+    if not drawable:  # every line of the test set is empty
+        return lines
+    longest = max(drawable, key=lambda t: len(t.target_tokens))
     page, png = draw(translator, longest, run.report, "attention")
     return [*lines, "", alignment_picture(translator, longest), "", f"attention page  {page}", f"attention PNG   {png}"]

@@ -119,6 +119,15 @@ def test_python_gets_the_report_too(tiny_recipe: dict[str, Any], tmp_path: Path)
     assert model.translate("a b c") == regard.load(tmp_path / "run").translate("a b c")
 
 
+def test_a_test_set_that_begins_with_empty_lines_is_reported(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
+    for side in tiny_recipe["data"]["test"]:
+        Path(side).write_text("\n" * 6 + Path(side).read_text())
+    regard.train(tiny_recipe, tmp_path / "run")
+    report = (tmp_path / "run" / "report" / "report.txt").read_text()
+    assert "attention page" in report
+    assert len((tmp_path / "run" / "report" / "test.hypotheses.txt").read_text().splitlines()) == 26
+
+
 def test_a_finished_run_can_be_trained_longer(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
     fit(tiny_recipe, tmp_path / "run")
     with pytest.raises(RegardError, match="add --extend"):
