@@ -14,6 +14,7 @@ import sys
 
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from regard.config import TransformerConfig
 from regard.nn.attention import KVCache, MultiHeadAttention
@@ -63,11 +64,12 @@ class Encoder(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_layers))
         self.norm = final_norm(config)
+        self.recompute = False  # whether the backward pass computes each layer again instead of keeping it
 
     def forward(self, x: Tensor, layout: Layout) -> Tensor:
         """x: (B, S, D) → (B, S, D)."""
         for layer in self.layers:
-            x = layer(x, layout)
+            x = checkpoint(layer, x, layout, use_reentrant=False) if self.recompute else layer(x, layout)
         return self.norm(x)
 
 
@@ -79,13 +81,17 @@ class Decoder(nn.Module):
         n_layers = config.n_decoder_layers or config.n_layers
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(n_layers))
         self.norm = final_norm(config)
+        self.recompute = False
 
     def forward(
         self, x: Tensor, layout: Layout, memory: Tensor, memory_layout: Layout, cache: DecoderCache | None = None
     ) -> Tensor:
         """x: (B, T, D)   memory: (B, S, D)   → (B, T, D)."""
         for i, layer in enumerate(self.layers):
-            x = layer(x, layout, memory, memory_layout, cache.layers[i] if cache else None)
+            if self.recompute and cache is None:
+                x = checkpoint(layer, x, layout, memory, memory_layout, use_reentrant=False)
+            else:
+                x = layer(x, layout, memory, memory_layout, cache.layers[i] if cache else None)
         return self.norm(x)
 
 

@@ -21,7 +21,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.nn import kernels
 from regard.nn.layout import Layout
+from regard.nn.linear import linear, side_by_side
 from regard.nn.masks import causal_mask, key_mask
 
 
@@ -133,15 +135,43 @@ class MultiHeadAttention(Attending):
         """
         if (memory is None) != (memory_layout is None):
             raise ValueError("a memory comes with its layout")
-        q = self.heads(self.w_q(x), layout)  # (B, H, Q, d_k)
+        context = None
+        if layout.packed and cache is None and self.record is None and kernels.usable(x):
+            context = self.packed_context(x, layout, memory, memory_layout or layout, causal)
+        if context is None:
+            context = self.padded_context(x, layout, memory, memory_layout, causal, cache)
+        return linear(context, self.w_o.weight, self.w_o.bias)
+
+    def packed_context(
+        self, x: Tensor, layout: Layout, memory: Tensor | None, memory_layout: Layout, causal: bool
+    ) -> Tensor | None:
+        """What the queries gather, without padding; None where no kernel takes it. → (total, H·d_v)"""
+        from regard.nn.kernels.attention import Heads, Settings
+        from regard.nn.packed import packed_attention
+
+        if memory is None:
+            x = side_by_side(x, self.w_q, self.w_k, self.w_v)
+        else:
+            x, memory = linear(x, self.w_q.weight, self.w_q.bias), side_by_side(memory, self.w_k, self.w_v)
+        longest = max(layout.size, memory_layout.size)
+        dropout = self.attn_dropout if self.training else 0.0
+        settings = Settings(layout.offsets, memory_layout.offsets, longest, causal, dropout)
+        return packed_attention(x, memory, Heads(self.n_heads, self.d_k, self.d_v), settings)
+
+    def padded_context(
+        self, x: Tensor, layout: Layout, memory: Tensor | None, memory_layout: Layout | None,
+        causal: bool, cache: KVCache | None,
+    ) -> Tensor:  # fmt: skip
+        """What the queries gather → (…, H·d_v) in `layout`."""
         if memory is None or memory_layout is None:
-            k, v = self.keys_and_values(x, layout)
+            q, k, v = self.queries_keys_and_values(x, layout)
             if cache is not None:
                 k, v = cache.append(k, v)
             # Real positions come first, so to a real causal query padding is the future. A cache holds
             # real positions only.
             mask = None if layout.full or causal else key_mask(layout.mask)
         else:
+            q = self.heads(self.w_q(x), layout)  # (B, H, Q, d_k)
             if cache is None:
                 k, v = self.keys_and_values(memory, memory_layout)
             elif cache.k is None or cache.v is None:
@@ -150,7 +180,7 @@ class MultiHeadAttention(Attending):
                 k, v = cache.k, cache.v
             mask = None if memory_layout.full else key_mask(memory_layout.mask)
         context = self.attend(q, k, v, mask, causal)  # (B, H, Q, d_v)
-        return self.w_o(layout.unpad(context.transpose(1, 2)).flatten(-2))
+        return layout.unpad(context.transpose(1, 2)).flatten(-2)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
         dropout = self.attn_dropout if self.training else 0.0
@@ -159,8 +189,18 @@ class MultiHeadAttention(Attending):
         self.record(attention_weights(q, k, mask, causal).detach())
         return attention(q, k, v, mask, causal, dropout)
 
+    def queries_keys_and_values(self, x: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
+        if not self.training:  # a step of decoding is too small to be worth joining the matrices
+            return self.heads(self.w_q(x), layout), *self.keys_and_values(x, layout)
+        widths = [part.out_features for part in (self.w_q, self.w_k, self.w_v)]
+        q, k, v = side_by_side(x, self.w_q, self.w_k, self.w_v).split(widths, dim=-1)
+        return self.heads(q, layout), self.heads(k, layout), self.heads(v, layout)
+
     def keys_and_values(self, x: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
-        return self.heads(self.w_k(x), layout), self.heads(self.w_v(x), layout)
+        if not self.training:
+            return self.heads(self.w_k(x), layout), self.heads(self.w_v(x), layout)
+        k, v = side_by_side(x, self.w_k, self.w_v).split([self.w_k.out_features, self.w_v.out_features], dim=-1)
+        return self.heads(k, layout), self.heads(v, layout)
 
     def heads(self, x: Tensor, layout: Layout) -> Tensor:
         """(…, H·d) → (B, H, N, d)."""

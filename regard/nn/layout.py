@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
+import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from regard.nn.masks import length_mask
@@ -19,6 +21,14 @@ from regard.nn.masks import length_mask
 
 class Layout(Protocol):
     """What blocks may ask of a layout."""
+
+    @property
+    def packed(self) -> bool:
+        """Whether sequences lie end to end, without padding."""
+
+    @property
+    def offsets(self) -> Tensor:
+        """(B + 1,), where each sequence would begin if they lay end to end; the last is the total."""
 
     @property
     def mask(self) -> Tensor:
@@ -56,6 +66,11 @@ class Padded:
     positions: Tensor  # (1, N)
     size: int  # N; beyond it no position is used
     full: bool = False
+    packed: ClassVar[bool] = False
+
+    @property
+    def offsets(self) -> Tensor:
+        return F.pad(self.mask.sum(dim=1).cumsum(0), (1, 0))
 
     @classmethod
     def of(cls, lengths: Sequence[int]) -> Padded:
@@ -93,13 +108,15 @@ class Packed:
     offsets: Tensor  # (B + 1,) where each sequence begins; the last is the total
     positions: Tensor  # (total,)
     slots: Tensor  # (total,) where each position lies in the padded rectangle, row by row
-    size: int  # N, the longest sequence
+    size: int  # N, at least the longest sequence
     full: bool = False
+    packed: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, lengths: Sequence[int]) -> Packed:
-        size = max(lengths, default=0)
-        counts = torch.tensor(lengths, dtype=torch.long)
+    def of(cls, lengths: Sequence[int] | np.ndarray, size: int | None = None) -> Packed:
+        """Sequences of these lengths; `size` where the rectangle they stand for is wider than the longest."""
+        size = max(lengths, default=0) if size is None else size
+        counts = torch.as_tensor(lengths, dtype=torch.long)
         offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
         rows = torch.repeat_interleave(torch.arange(len(lengths)), counts)
         positions = torch.arange(int(offsets[-1])) - offsets[rows]

@@ -147,3 +147,17 @@ def test_presets_have_the_size_the_formula_gives_for_37000_tied_rows(preset: str
 def test_big_preset_can_be_changed_key_by_key() -> None:
     config = resolve({"model": {"preset": "big", "dropout": 0.1}}).model
     assert (config.d_model, config.n_heads, config.dropout) == (1024, 16, 0.1)
+
+
+def test_recomputing_activations_changes_no_gradient(tiny: Callable[..., Transformer]) -> None:
+    """With dropout on: the second computation of a layer draws the masks of the first."""
+    model = tiny(dropout=0.3).train()
+    src, tgt = torch.randint(4, 20, (2, 7)), torch.randint(4, 20, (2, 6))
+    gradients = []
+    for recompute in (False, True):
+        model.encoder.recompute = model.decoder.recompute = recompute
+        torch.manual_seed(3)
+        loss = model(src, Padded.of([7, 3]), tgt, Padded.of([6, 4])).square().sum()
+        gradients.append(torch.autograd.grad(loss, list(model.parameters())))
+    for plain, recomputed in zip(*gradients, strict=True):
+        torch.testing.assert_close(plain, recomputed)
