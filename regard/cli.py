@@ -73,6 +73,8 @@ def train(
     Examples:  regard train demo
 
     regard train my.toml --set model.n_layers=3 --set train.steps=20000
+
+    torchrun --nproc-per-node=4 --max-restarts=3 -m -- regard train my.toml --run runs/mine
     """
     resolved = resolve(recipe, sets or ())
     if show:
@@ -80,7 +82,8 @@ def train(
         return
     place = run or Path("runs") / resolved.name
     regard.train(resolved, place, console=console, extend=extend)
-    print((place / "report" / "report.txt").read_text(encoding="utf-8"), end="")
+    if rank() == "0":
+        print((place / "report" / "report.txt").read_text(encoding="utf-8"), end="")
 
 
 @app.command()
@@ -211,6 +214,11 @@ def view(
     print(f"{translation.text}\n\n{alignment_picture(model, translation)}\n\n{page}\n{png}")
 
 
+def rank() -> str:
+    """Which of the processes under torchrun this is; the first alone speaks of what all of them know."""
+    return os.environ.get("RANK", "0") if os.environ.get("WORLD_SIZE", "1") != "1" else "0"
+
+
 def warn(text: str) -> None:
     console.print(text, highlight=False, markup=False, soft_wrap=True)
 
@@ -233,7 +241,8 @@ def main(command: Callable[[], None] = app) -> None:
     except RegardError as error:
         interrupted = isinstance(error, Interrupted)
         style = "yellow" if interrupted else "red"
-        console.print(f"regard: {error}", style=style, highlight=False, markup=False, soft_wrap=True)
+        if not (interrupted and rank() != "0"):
+            console.print(f"regard: {error}", style=style, highlight=False, markup=False, soft_wrap=True)
         sys.exit(130 if interrupted else 2)
     except KeyboardInterrupt:
         warn("regard: interrupted. The same command starts again, or goes on from the last checkpoint.")

@@ -113,8 +113,10 @@ class TrainConfig:
     batch_tokens: int = 25_000  # per batch and side, padding included
     accumulate: int = 1  # batches per update; the gradient is that of the one big batch
     label_smoothing: float = 0.1
+    schedule: Literal["inverse_sqrt", "linear"] = "inverse_sqrt"  # the paper's, or down to nothing at the last step
     warmup_steps: int = 4_000
     lr_scale: float = 1.0  # times d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5)
+    peak_lr: float = 1e-3  # of the linear schedule
     beta1: float = 0.9
     beta2: float = 0.98
     adam_eps: float = 1e-9
@@ -122,6 +124,7 @@ class TrainConfig:
     layout: Literal["padded", "packed"] = "padded"
     precision: Literal["float32", "bfloat16"] = "float32"
     compile: bool = False
+    recompute: bool = False  # recompute activations in the backward pass: less memory, about a third more time
     deterministic: bool = False  # bit-exact on a GPU too, at some cost
     device: str = "auto"
     threads: int = 0  # 0: torch's own choice
@@ -140,7 +143,7 @@ class TrainConfig:
             self, "train", steps=1, batch_tokens=1, accumulate=1, warmup_steps=1, threads=0, report_every=1,
             valid_every=1, valid_sentences=0, patience=0, save_every=1, keep=1, average=0,
         )  # fmt: skip
-        at_least(self, "train", lr_scale=0.0, clip_norm=0.0, adam_eps=0.0)
+        at_least(self, "train", lr_scale=0.0, peak_lr=0.0, clip_norm=0.0, adam_eps=0.0)
         between(self, "train", 0.0, 1.0, "label_smoothing", "beta1", "beta2")
         if self.best_by == "bleu" and not self.valid_sentences:
             raise RegardError('train.best_by = "bleu" needs train.valid_sentences of at least 1.')

@@ -24,21 +24,36 @@ class Place:
 class BatchOrder:
     """Numbers of the sentences in each batch, epoch after epoch, without end."""
 
-    def __init__(self, lengths: np.ndarray, batch_tokens: int, seed: int) -> None:
-        """lengths: (n,), of the longer side of each pair."""
-        self.lengths, self.batch_tokens, self.seed = lengths, batch_tokens, seed
+    def __init__(self, lengths: np.ndarray, batch_tokens: int, seed: int, *, padded: bool = True) -> None:
+        """lengths: (n, sides), of every side of each example. What fills a batch is its largest side, with its padding
+        or without."""
+        self.sides, self.longest = lengths, lengths.max(axis=1)
+        self.batch_tokens, self.seed, self.padded = batch_tokens, seed, padded
         self._epoch, self._plan = -1, list[np.ndarray]()
 
     def plan(self, epoch: int) -> list[np.ndarray]:
         """All batches of one epoch, in order."""
         if epoch != self._epoch:
             chance = np.random.default_rng([self.seed, epoch])
-            order = chance.permutation(len(self.lengths))
-            order = order[np.argsort(self.lengths[order], kind="stable")]
-            batches = cut(order, self.lengths[order], self.batch_tokens)
+            order = chance.permutation(len(self.longest))
+            order = order[np.argsort(self.longest[order], kind="stable")]
+            if self.padded:
+                batches = cut(order, self.longest[order], self.batch_tokens)
+            else:
+                batches = cut_packed(order, self.sides[order], self.batch_tokens)
             self._plan = [batches[i] for i in chance.permutation(len(batches))]
             self._epoch = epoch
         return self._plan
+
+    def positions(self, numbers: np.ndarray) -> int:
+        """The positions of these sentences in one batch, padding included where there is any."""
+        if self.padded:
+            return len(numbers) * int(self.longest[numbers].max(initial=0))
+        return int(self.sides[numbers].sum(axis=0).max(initial=0))
+
+    def largest(self, epoch: int) -> np.ndarray:
+        """The batch of an epoch that takes most memory: the most positions, and of those the longest sentences."""
+        return max(self.plan(epoch), key=lambda batch: (self.positions(batch), -len(batch)))
 
     def take(self, place: Place, n: int) -> tuple[list[np.ndarray], Place]:
         """The next `n` batches from `place` on, and the place after them."""
@@ -64,6 +79,21 @@ def cut(order: np.ndarray, lengths: np.ndarray, batch_tokens: int) -> list[np.nd
             low, high = (middle, high) if (middle - start) * lengths[middle - 1] <= batch_tokens else (low, middle - 1)
         batches.append(order[start:low])
         start = low
+    return batches
+
+
+def cut_packed(order: np.ndarray, lengths: np.ndarray, batch_tokens: int) -> list[np.ndarray]:
+    """Cut sentences into runs none of whose sides has more than `batch_tokens`. lengths: (n, sides)
+
+    A sentence longer than the budget gets a batch of its own.
+    """
+    totals = [np.concatenate([[0], np.cumsum(side)]) for side in lengths.T]
+    batches, start = [], 0
+    while start < len(order):
+        ends = [np.searchsorted(side, side[start] + batch_tokens, side="right") - 1 for side in totals]
+        end = max(start + 1, int(min(ends)))
+        batches.append(order[start:end])
+        start = end
     return batches
 
 

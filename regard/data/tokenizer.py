@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -44,9 +45,16 @@ class Ragged:
         offsets = [part.offsets[1:] + start for part, start in zip(parts, starts, strict=False)]
         return cls(np.concatenate([part.values for part in parts]), np.concatenate([[0], *offsets]))
 
-    @property
+    @cached_property
     def lengths(self) -> np.ndarray:
         return np.diff(self.offsets)
+
+    def take(self, numbers: np.ndarray) -> Ragged:
+        """The sequences `numbers`, in that order."""
+        lengths = self.lengths[numbers]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        places = np.arange(offsets[-1]) + np.repeat(self.offsets[numbers] - offsets[:-1], lengths)
+        return Ragged(self.values[places], offsets)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

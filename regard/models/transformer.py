@@ -21,6 +21,7 @@ from regard.nn.attention import KVCache, MultiHeadAttention
 from regard.nn.layers import RESIDUALS, Embedding, FeedForward, glorot_fused, initialise
 from regard.nn.layout import Layout, Padded
 from regard.nn.positions import LearnedPositions, SinusoidalPositions
+from regard.nn.residual import LayerNorm
 
 
 class EncoderLayer(nn.Module):
@@ -201,7 +202,7 @@ def residual(config: TransformerConfig) -> nn.Module:
 
 
 def final_norm(config: TransformerConfig) -> nn.Module:
-    return nn.LayerNorm(config.d_model, eps=config.norm_eps) if config.norm == "pre" else nn.Identity()
+    return LayerNorm(config.d_model, eps=config.norm_eps) if config.norm == "pre" else nn.Identity()
 
 
 def position_table(config: TransformerConfig) -> SinusoidalPositions | LearnedPositions:

@@ -14,14 +14,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.nn import kernels
 from regard.nn.attention import MultiHeadAttention
+from regard.nn.dropout import dropout
 from regard.nn.layout import Layout
+from regard.nn.linear import linear, linear_relu, product_type
 from regard.nn.positions import LearnedPositions, SinusoidalPositions
+from regard.nn.residual import LayerNorm, residual_norm, residual_sum
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "swish": F.silu, "gelu": F.gelu}
+# The first linear map of a feed-forward layer with what follows it: (x, W_1, b_1) → (…, F).
+ACTIVATIONS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "relu": linear_relu,
+    "swish": lambda x, weight, bias: F.silu(linear(x, weight, bias)),
+    "gelu": lambda x, weight, bias: F.gelu(linear(x, weight, bias)),
+}
 
 
 class FeedForward(nn.Module):
@@ -32,11 +42,14 @@ class FeedForward(nn.Module):
         self.w_1 = nn.Linear(d_model, d_ff)
         self.w_2 = nn.Linear(d_ff, d_model)
         self.activation = ACTIVATIONS[activation]
-        self.dropout = nn.Dropout(ff_dropout)
+        self.ff_dropout = ff_dropout
 
     def forward(self, x: Tensor) -> Tensor:
         """x: (…, D) → (…, D)."""
-        return self.w_2(self.dropout(self.activation(self.w_1(x))))
+        inner = self.activation(x, self.w_1.weight, self.w_1.bias)  # (…, F)
+        if self.training:
+            inner = dropout(inner, self.ff_dropout)
+        return linear(inner, self.w_2.weight, self.w_2.bias)
 
 
 class PostNorm(nn.Module):
@@ -44,12 +57,17 @@ class PostNorm(nn.Module):
 
     def __init__(self, d_model: int, dropout: float, eps: float) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(d_model, eps=eps)
-        self.dropout = nn.Dropout(dropout)
+        self.norm = LayerNorm(d_model, eps=eps)
+        self.dropout = dropout
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """x: (…, D) → (…, D)."""
-        return self.norm(x + self.dropout(sublayer(x)))
+        return residual_norm(x, sublayer(x), self.norm.weight, self.norm.bias, self.p, self.norm.eps)
+
+    @property
+    def p(self) -> float:
+        """The probability of dropping a number, now."""
+        return self.dropout if self.training else 0.0
 
 
 class PreNorm(PostNorm):
@@ -57,7 +75,7 @@ class PreNorm(PostNorm):
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """x: (…, D) → (…, D)."""
-        return x + self.dropout(sublayer(self.norm(x)))
+        return residual_sum(x, sublayer(self.norm(x)), self.p)
 
 
 RESIDUALS: dict[str, type[PostNorm]] = {"post": PostNorm, "pre": PreNorm}
@@ -70,12 +88,24 @@ class Embedding(nn.Module):
         super().__init__()
         self.tokens = tokens
         self.positions = positions
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = dropout
         self.scale = math.sqrt(tokens.embedding_dim)
 
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
         """tokens: (…) in `layout` → (…, D)."""
-        return self.dropout(self.tokens(tokens) * self.scale + self.positions(layout.positions, layout.size))
+        p = self.dropout if self.training else 0.0
+        if (
+            layout.packed
+            and self.positions.fixed
+            and kernels.usable(tokens)
+            and not torch.are_deterministic_algorithms_enabled()
+        ):
+            from regard.nn.kernels.embedding import embed
+
+            table = self.positions.rows(layout.size)
+            return embed(tokens, self.tokens.weight, layout.positions, table, self.scale, p, product_type(table))
+        positions = self.positions(layout.positions, layout.size)
+        return dropout(torch.add(positions, self.tokens(tokens), alpha=self.scale), p)
 
 
 def initialise(model: nn.Module) -> None:

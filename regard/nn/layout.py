@@ -73,10 +73,10 @@ class Padded:
         return F.pad(self.mask.sum(dim=1).cumsum(0), (1, 0))
 
     @classmethod
-    def of(cls, lengths: Sequence[int]) -> Padded:
-        size = max(lengths, default=0)
-        mask = length_mask(torch.tensor(lengths, dtype=torch.long), size)
-        return cls(mask, torch.arange(size)[None], size, full=all(length == size for length in lengths))
+    def of(cls, lengths: Sequence[int] | np.ndarray) -> Padded:
+        counts = torch.as_tensor(lengths, dtype=torch.long)
+        size = int(counts.max()) if len(counts) else 0
+        return cls(length_mask(counts, size), torch.arange(size)[None], size, full=bool((counts == size).all()))
 
     @classmethod
     def step(cls, rows: int, position: int, device: torch.device) -> Padded:
@@ -115,12 +115,23 @@ class Packed:
     @classmethod
     def of(cls, lengths: Sequence[int] | np.ndarray, size: int | None = None) -> Packed:
         """Sequences of these lengths; `size` where the rectangle they stand for is wider than the longest."""
-        size = max(lengths, default=0) if size is None else size
         counts = torch.as_tensor(lengths, dtype=torch.long)
+        if size is None:
+            size = int(counts.max()) if len(counts) else 0
         offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
         rows = torch.repeat_interleave(torch.arange(len(lengths)), counts)
         positions = torch.arange(int(offsets[-1])) - offsets[rows]
-        return cls(offsets, positions, rows * size + positions, size, all(n == size for n in lengths))
+        return cls(offsets, positions, rows * size + positions, size, bool((counts == size).all()))
+
+    @classmethod
+    def filled(cls, lengths: np.ndarray, total: int, sequences: int, size: int) -> Packed:
+        """The same shape for every batch: after the real sequences come some of at most `size` positions up to `total`,
+        and empty ones up to the number of `sequences`."""
+        rest = total - int(lengths.sum())
+        filler = np.full(-(-rest // size), size)
+        filler[-1:] -= len(filler) * size - rest
+        empty = np.zeros(sequences - len(lengths) - len(filler), dtype=np.int64)
+        return cls.of(np.concatenate([lengths, filler, empty]), size)
 
     @property
     def mask(self) -> Tensor:

@@ -19,7 +19,7 @@ from regard.nn import kernels
 class MixedLinear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> Tensor:
-        half = torch.get_autocast_dtype(x.device.type)
+        half = product_type(x)
         x, w = x.to(half), weight.to(half)
         rows = x.reshape(-1, x.shape[-1])
         if relu and bias is not None:
@@ -35,12 +35,19 @@ class MixedLinear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         from regard.nn.kernels.columns import sum_rows
+        from regard.nn.kernels.loss import wide_product
 
         rows, w, h = ctx.saved_tensors
         g = g.reshape(-1, g.shape[-1]).contiguous()
         d_bias = sum_rows(g, h) if ctx.has_bias else None
         dx = (g @ w).view(ctx.shape)
-        return dx, torch.mm(g.t(), rows, out_dtype=torch.float32), d_bias, None
+        return dx, wide_product(g.t(), rows), d_bias, None
+
+
+def product_type(x: Tensor) -> torch.dtype:
+    """The type in which matrix products of x are computed, autocast considered."""
+    kind = x.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
 
 
 def mixed(x: Tensor) -> bool:

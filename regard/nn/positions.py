@@ -9,6 +9,8 @@ numbers, all sines before all cosines.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -28,6 +30,7 @@ def sinusoids(positions: Tensor, d_model: int, layout: str = "interleaved") -> T
 class SinusoidalPositions(nn.Module):
     """A table of `sinusoids`, grown when a longer sequence arrives, so that there is no longest one."""
 
+    fixed: ClassVar[bool] = True
     table: Tensor
 
     def __init__(self, d_model: int, layout: str = "interleaved", size: int = 512) -> None:
@@ -37,14 +40,20 @@ class SinusoidalPositions(nn.Module):
 
     def forward(self, positions: Tensor, size: int) -> Tensor:
         """positions: (…), all below `size` → (…, d_model)."""
+        return self.rows(size)[positions]
+
+    def rows(self, size: int) -> Tensor:
+        """The vectors of at least the first `size` positions."""
         if size > len(self.table):
             longer = torch.arange(2 * size, device=self.table.device)
             self.table = sinusoids(longer, self.d_model, self.layout)
-        return self.table[positions]
+        return self.table
 
 
 class LearnedPositions(nn.Module):
     """A trained vector for each of `size` positions."""
+
+    fixed: ClassVar[bool] = False
 
     def __init__(self, d_model: int, size: int) -> None:
         super().__init__()
@@ -52,9 +61,13 @@ class LearnedPositions(nn.Module):
 
     def forward(self, positions: Tensor, size: int) -> Tensor:
         """positions: (…), all below `size` → (…, d_model)."""
+        return self.rows(size)[positions]
+
+    def rows(self, size: int) -> Tensor:
+        """The vectors of at least the first `size` positions."""
         if size > len(self.weight):
             raise RegardError(
                 f"A sequence of {size} tokens needs more than the {len(self.weight)} learned positions: "
                 "shorten it, or train with a larger model.max_positions or with sinusoidal positions."
             )
-        return self.weight[positions]
+        return self.weight

@@ -12,26 +12,29 @@ import math
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from regard.config import Recipe
 from regard.data import tokenizer as subwords
 from regard.data.batching import BatchOrder, cut
 from regard.data.corpus import Corpus, load_required, without_empty
-from regard.data.tokenizer import SYMBOLS, Ragged, TokenizerPair
+from regard.data.tokenizer import PAD, SYMBOLS, Ragged, TokenizerPair
 from regard.decode.translator import Translator
 from regard.errors import RegardError
 from regard.evaluate.bleu import bleu
 from regard.models.transformer import Transformer
 from regard.nn.layout import Layout, Packed, Padded
-from regard.tasks.task import Validation
+from regard.nn.loss import smoothed_cross_entropy
+from regard.tasks.task import Validation, move, pin
 
 N_SAMPLES = 5
+IGNORED = -100  # a target that no loss counts
+ALIGNED = 64  # rows of a batch of fixed shape come in multiples of this
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ class TranslationBatch:
     tgt_layout: Layout
     expected: Tensor  # (n_tokens,), the tokens to predict, of all sentences end to end
     n_tokens: int
+    numbers: np.ndarray  # which pairs these are
+    shape: tuple[int, ...] | None = None  # of the tensors and layouts, where it is one of a few
 
 
 @dataclass(frozen=True)
@@ -68,38 +73,91 @@ class Pairs:
             total.update(side.values.tobytes() + side.offsets.tobytes())
         return total.hexdigest()
 
-    def batch(self, numbers: Sequence[int] | np.ndarray, layout: str, start: int) -> TranslationBatch:
+    def batch(self, numbers: np.ndarray, layout: str, start: int) -> TranslationBatch:
         """The pairs `numbers` as tensors in a `padded` or `packed` layout."""
-        src, src_layout = arrange([self.source[i] for i in numbers], layout)
-        expected = [self.target[i] for i in numbers]
-        tgt, tgt_layout = arrange([np.concatenate([[start], tokens[:-1]]) for tokens in expected], layout)
-        flat = torch.from_numpy(np.concatenate(expected).astype(np.int64))
-        return TranslationBatch(src, src_layout, tgt, tgt_layout, flat, len(flat))
+        source, target = self.source.take(numbers), self.target.take(numbers)
+        src, src_layout = arrange(source.values, source.lengths, layout)
+        tgt, tgt_layout = arrange(shifted(target, start), target.lengths, layout)
+        expected = torch.from_numpy(target.values.astype(np.int64))
+        return TranslationBatch(src, src_layout, tgt, tgt_layout, expected, len(expected), numbers)
+
+    def filled_batch(self, numbers: np.ndarray, start: int, budget: int, longest: int) -> TranslationBatch:
+        """The pairs `numbers` in a packed batch of one of a few shapes, so that work recorded for a shape can be done
+        again for all batches of it: `budget` tokens a side or a half, a quarter … of it, a number of sequences and a
+        greatest length that are powers of two. The filling is padding that no loss counts.
+
+        `longest` is the longest sequence the model takes.
+        """
+        source, target = self.source.take(numbers), self.target.take(numbers)
+        sides = (source.values, source.lengths), (shifted(target, start), target.lengths)
+        tokens = max(len(source.values), len(target.values))
+        room = multiple(budget) if tokens <= budget else multiple(power_of_two(tokens))
+        while multiple(room // 2) >= tokens and room > ALIGNED:
+            room = multiple(room // 2)
+        size = min(power_of_two(max(16, source.lengths.max(), target.lengths.max())), longest)
+        most_filler = -(-(room - min(len(source.values), len(target.values))) // size)
+        sequences = power_of_two(len(numbers) + most_filler)
+        (src, src_layout), (tgt, tgt_layout) = (
+            (padded_to(room, flat, PAD), Packed.filled(lengths, room, sequences, size)) for flat, lengths in sides
+        )
+        expected = padded_to(room, target.values, IGNORED)
+        n_tokens, shape = len(target.values), (room, sequences, size)
+        return TranslationBatch(src, src_layout, tgt, tgt_layout, expected, n_tokens, numbers, shape)
 
 
-def arrange(sequences: Sequence[np.ndarray], layout: str) -> tuple[Tensor, Layout]:
-    lengths = [len(sequence) for sequence in sequences]
+def shifted(target: Ragged, start: int) -> np.ndarray:
+    """What the decoder is fed: each sequence behind the start symbol, without its last token."""
+    fed = np.roll(target.values, 1)
+    fed[target.offsets[:-1][target.lengths > 0]] = start
+    return fed
+
+
+def padded_to(room: int, flat: np.ndarray, value: int) -> Tensor:
+    filled = torch.full((room,), value, dtype=torch.long)
+    filled[: len(flat)] = torch.from_numpy(flat)
+    return filled
+
+
+def multiple(n: int) -> int:
+    """n rounded up to what matrix products like."""
+    return -(-n // ALIGNED) * ALIGNED
+
+
+def power_of_two(n: int) -> int:
+    """The least power of two that is at least n."""
+    return 1 << (int(n) - 1).bit_length()
+
+
+def arrange(flat: np.ndarray, lengths: np.ndarray, layout: str) -> tuple[Tensor, Layout]:
     packed = Packed.of(lengths)
-    flat = torch.from_numpy(np.concatenate(sequences).astype(np.int64))
-    return (flat, packed) if layout == "packed" else (packed.pad(flat), Padded.of(lengths))
+    tokens = torch.from_numpy(flat.astype(np.int64))
+    return (tokens, packed) if layout == "packed" else (packed.pad(tokens), Padded.of(lengths))
 
 
 class TranslationTask:
     """One recipe's corpora, model and loss."""
 
-    def __init__(self, recipe: Recipe, tokenizers: TokenizerPair, train: Corpus, valid: Corpus) -> None:
+    def __init__(self, recipe: Recipe, tokenizers: TokenizerPair, train: Pairs, valid: Corpus) -> None:
         self.recipe, self.tokenizers, self.valid_corpus = recipe, tokenizers, valid
         torch.manual_seed(recipe.seed)
         self.model = build(recipe, tokenizers)
+        self.model.encoder.recompute = self.model.decoder.recompute = recipe.train.recompute
         self.start = SYMBOLS[recipe.model.start]
-        self.pairs, self.too_long = within(Pairs.encode(tokenizers, train), recipe.data.max_length)
+        self.pairs, self.too_long = within(train, recipe.data.max_length)
         self.valid, self.too_long_to_validate = within(Pairs.encode(tokenizers, valid), self.model.longest)
-        self.order = BatchOrder(self.pairs.lengths, recipe.train.batch_tokens, recipe.seed)
+        sides = np.stack([self.pairs.source.lengths, self.pairs.target.lengths], axis=1)
+        self.order = BatchOrder(sides, recipe.train.batch_tokens, recipe.seed, padded=recipe.train.layout == "padded")
         self.d_model = recipe.model.d_model
         self.fingerprints = {"tokenizer": tokenizers.hash, "training text": self.pairs.hash}
 
+    def n_tokens(self, numbers: np.ndarray) -> int:
+        return int(self.pairs.target.lengths[numbers].sum())
+
     def batch(self, numbers: np.ndarray, device: torch.device) -> TranslationBatch:
-        return move(self.pairs.batch(numbers, self.recipe.train.layout, self.start), device)
+        layout, budget = self.recipe.train.layout, self.recipe.train.batch_tokens
+        if layout == "packed" and device.type == "cuda":
+            return pin(self.pairs.filled_batch(numbers, self.start, budget, self.model.longest), device)
+        return pin(self.pairs.batch(numbers, layout, self.start), device)
 
     def loss(self, batch: TranslationBatch) -> Tensor:
         return smoothed_loss(self.model, batch, self.recipe.train.label_smoothing)
@@ -121,18 +179,25 @@ class TranslationTask:
 
 
 def prepare(
-    recipe: Recipe, tokenizer: Path, initial: TokenizerPair | None, say: Callable[[str], None]
+    recipe: Recipe,
+    tokenizer: Path,
+    initial: TokenizerPair | None,
+    say: Callable[[str], None],
+    once: Callable[[Callable[[], None]], object] = lambda action: action(),
 ) -> TranslationTask:
     """The task of a recipe: corpora read, tokenizer found or made, and a word on whatever is left out.
 
-    `tokenizer` is the run's folder for it; `initial` the tokenizer of the run this one starts from.
+    `tokenizer` is the run's folder for it; `initial` the tokenizer of the run this one starts from. Where several
+    processes prepare the same task, `once` has one of them act and the others wait.
     """
     train, valid = (without_empty(load_required(recipe.data, split)) for split in ("train", "valid"))
     for corpus in (train, valid):
         if corpus.empty_lines:
             where = some(corpus.empty_lines)
             say(f"{len(corpus.empty_lines):,} {corpus.name} pairs have an empty side and are left out ({where}).")
-    task = TranslationTask(recipe, tokenizers_of(recipe, tokenizer, initial, train, say), train, valid)
+    once(partial(make_tokenizers, recipe, tokenizer, initial, train, say))
+    tokenizers = TokenizerPair.load(tokenizer)
+    task = TranslationTask(recipe, tokenizers, Pairs.encode(tokenizers, train), valid)
     for corpus, numbers, limit in (
         (train, task.too_long, f"data.max_length = {recipe.data.max_length}"),
         (valid, task.too_long_to_validate, f"model.max_positions = {recipe.model.max_positions}"),
@@ -152,12 +217,12 @@ def some(lines: Sequence[int]) -> str:
     return f"line {shown}" if len(lines) == 1 else f"lines {shown}"
 
 
-def tokenizers_of(
+def make_tokenizers(
     recipe: Recipe, folder: Path, initial: TokenizerPair | None, corpus: Corpus, say: Callable[[str], None]
-) -> TokenizerPair:
-    """The run's own tokenizer if it has one, else the initial one, else one trained now."""
+) -> None:
+    """Unless the run has its own tokenizer, give it the initial one, or one trained now."""
     if folder.is_dir():
-        return TokenizerPair.load(folder)
+        return
     if initial is None:
         say(f"Learning {recipe.tokenizer.vocab_size:,} subwords …")
         initial = subwords.train(recipe.tokenizer, corpus.source, corpus.target, recipe.seed)
@@ -165,7 +230,6 @@ def tokenizers_of(
     shutil.rmtree(new, ignore_errors=True)
     initial.save(new)
     new.rename(folder)
-    return initial
 
 
 def build(recipe: Recipe, tokenizers: TokenizerPair) -> Transformer:
@@ -183,16 +247,15 @@ def within(pairs: Pairs, max_length: int) -> tuple[Pairs, list[int]]:
     if fits.all():
         return pairs, []
     kept = np.flatnonzero(fits)
-    sides = (Ragged.of([side[int(i)].tolist() for i in kept]) for side in (pairs.source, pairs.target))
-    return Pairs(*sides), np.flatnonzero(~fits).tolist()
+    return Pairs(pairs.source.take(kept), pairs.target.take(kept)), np.flatnonzero(~fits).tolist()
 
 
 def smoothed_loss(model: Transformer, batch: TranslationBatch, label_smoothing: float) -> Tensor:
     """Cross-entropy with the smoothed targets, summed over real tokens; padding never meets the vocabulary."""
     memory = model.encode(batch.src, batch.src_layout)
     hidden = model.decode(batch.tgt, batch.tgt_layout, memory, batch.src_layout)
-    logits = model.output(batch.tgt_layout.real(hidden))  # (n_tokens, V)
-    return F.cross_entropy(logits.float(), batch.expected, label_smoothing=label_smoothing, reduction="sum")
+    real = batch.tgt_layout.real(hidden)  # (n_tokens, D)
+    return smoothed_cross_entropy(real, model.output.weight, model.output.bias, batch.expected, label_smoothing)
 
 
 @torch.inference_mode()
@@ -209,13 +272,3 @@ def score_pairs(model: Transformer, pairs: Pairs, batch_tokens: int, device: tor
 def by_length(pairs: Pairs, batch_tokens: int) -> Iterator[np.ndarray]:
     order = np.argsort(pairs.lengths, kind="stable")
     yield from cut(order, pairs.lengths[order], batch_tokens)
-
-
-def move(batch: TranslationBatch, device: torch.device) -> TranslationBatch:
-    if device.type == "cpu":
-        return batch
-    return TranslationBatch(
-        batch.src.to(device, non_blocking=True), batch.src_layout.to(device),
-        batch.tgt.to(device, non_blocking=True), batch.tgt_layout.to(device),
-        batch.expected.to(device, non_blocking=True), batch.n_tokens,
-    )  # fmt: skip

@@ -26,6 +26,7 @@ from torch.optim import Optimizer
 from regard.config import to_dict
 from regard.data.batching import Place
 from regard.errors import RegardError
+from regard.training import ranks
 from regard.training.run import Run
 
 FORMAT = 1
@@ -184,6 +185,7 @@ def machine(device: torch.device) -> dict[str, Any]:
     return {
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
+        "ranks": ranks.size(),
         "accelerator": torch.cuda.get_device_name(device) if device.type == "cuda" else "none",
     }
 

@@ -27,8 +27,8 @@ def prepare(config: TrainConfig) -> torch.device:
 
 def pick(name: str) -> torch.device:
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:  # with its number: under torchrun "cuda" is this process's own GPU
         return torch.zeros((), device=name).device
     except (RuntimeError, AssertionError) as error:
         reason = "it is not there" if name.startswith("cuda") else "it is not one of auto, cpu, cuda, cuda:0 …"

@@ -6,7 +6,7 @@
 
 A task gives batches, a summed loss and metrics; steps, accumulation, precision, checkpoints, resuming and
 stopping are here. The division by the tokens of the whole update makes accumulation exact: one batch or
-many pieces of it, the gradient is the same.
+many pieces of it, in one process or in several (`ranks`), whole or cut to fit (`memory`), the gradient is the same.
 """
 
 from __future__ import annotations
@@ -16,21 +16,37 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
 from types import FrameType
 from typing import Any, Generic
 
+import numpy as np
 import torch
 from rich.console import Console
 from torch import nn
 
 from regard.config import TrainConfig
+from regard.data.batching import Place
 from regard.errors import Interrupted, RegardError
-from regard.tasks.task import B, Task
-from regard.training import checkpoint, device
+from regard.tasks.task import B, Task, move
+from regard.training import checkpoint, device, ranks
+from regard.training.captured import Captured
 from regard.training.checkpoint import Progress
+from regard.training.memory import Fitting
 from regard.training.optim import adam, learning_rate
+from regard.training.prefetch import ahead
 from regard.training.progress import Display, say
 from regard.training.run import Run
+
+
+@dataclass(frozen=True)
+class Update(Generic[B]):
+    """What one step is computed from."""
+
+    batches: list[B]  # this rank's part
+    n_tokens: int  # of all ranks' batches
+    place: Place  # in the data, after them
 
 
 class Loop(Generic[B]):
@@ -46,23 +62,32 @@ class Loop(Generic[B]):
         if config.compile:
             device.need_compiler(self.device)
             self.loss = torch.compile(task.loss, dynamic=True)
+        self.captured = None
+        if self.device.type == "cuda" and not (config.deterministic or config.recompute or config.compile):
+            self.captured = Captured(task.loss, self.model, self.precision)
+        self.fitting = Fitting(task, self.device, partial(say, console))
         self.progress = Progress()
-        self.unreported = torch.zeros((), device=self.device)  # on the device: adding to it waits for nothing
+        # On the device: adding to them waits for nothing.
+        self.update_loss = torch.zeros((), device=self.device)
+        self.unreported = torch.zeros((), device=self.device)
         self.saved = -1  # the step of the newest checkpoint
         self.stop_asked = False
 
     def train(self) -> None:
         """Start, or go on where the newest checkpoint ends, until the last step or early stopping."""
-        self.run.sweep()
-        if self.run.steps():
-            self.resume(self.run.steps()[-1])
+        newest = int(ranks.lead(self.newest))
+        if newest:
+            self.resume(newest)
+        ranks.same_weights(self.model)
         self.model.train()
+        if not self.done:
+            self.rehearse()
         began, first = time.perf_counter(), self.progress.step
         display = Display(self.run, first, self.config.steps, self.console, self.config.tensorboard)
-        with display, self.watching():
-            while self.progress.step < self.config.steps and not self.progress.ended:
-                self.one_step(display)
-                if self.stop_asked:
+        with display, self.watching(), ahead(self.updates(), self.device) as updates:
+            while not self.done:
+                self.one_step(next(updates), display)
+                if ranks.any_of(self.stop_asked):
                     self.save()
                     raise Interrupted(
                         f"Stopped. Saved step {self.progress.step} in {self.run.path}; "
@@ -70,19 +95,38 @@ class Loop(Generic[B]):
                     )
             self.save()
             if self.config.average:
-                checkpoint.average(self.run, self.scheduled()[-self.config.average :])
+                ranks.lead(lambda: checkpoint.average(self.run, self.scheduled()[-self.config.average :]))
         done = self.progress.step - first
         took = f"{done:,} steps in {time.perf_counter() - began:,.0f} s." if done else "This run had already finished."
         say(self.console, took)
 
-    def one_step(self, display: Display) -> None:
+    @property
+    def done(self) -> bool:
+        return self.progress.step >= self.config.steps or self.progress.ended
+
+    def updates(self) -> Iterator[Update[B]]:
+        """All that is to come from here on. Every rank knows the whole update and makes its own part."""
+        place = self.progress.place
+        while True:
+            numbers, place = self.task.order.take(place, self.config.accumulate)
+            mine = ranks.share(numbers, ranks.rank(), ranks.size())
+            batches = [self.task.batch(batch, self.device) for batch in mine]
+            yield Update(batches, self.task.n_tokens(np.concatenate(numbers)), place)
+
+    def rehearse(self) -> None:
+        """Try the largest batch of the epoch, so that a lack of memory shows before the first step."""
+        largest = [self.task.order.largest(self.progress.place.epoch)] * self.config.accumulate
+        for numbers in ranks.share(largest, ranks.rank(), ranks.size())[:1]:
+            batch = self.task.batch(numbers, self.device)
+            moments = 0 if self.optimiser.state else 2 * sum(p.numel() for p in self.model.parameters())
+            self.fitting.rehearse(batch, self.forget, partial(self.gradient, n_tokens=batch.n_tokens), moments)
+
+    def one_step(self, update: Update[B], display: Display) -> None:
         """An update, and whatever is due after it."""
         config, step = self.config, self.progress.step + 1
-        numbers, place = self.task.order.take(self.progress.place, config.accumulate)
-        batches = [self.task.batch(batch, self.device) for batch in numbers]
-        rate = self.update(batches, step)
-        self.progress.step, self.progress.place = step, place
-        display.advance(step, sum(batch.n_tokens for batch in batches))
+        rate = self.update(update.batches, step, update.n_tokens)
+        self.progress.step, self.progress.place = step, update.place
+        display.advance(step, update.n_tokens)
         if step % config.report_every == 0:
             loss = float(self.unreported) / config.report_every
             self.unreported.zero_()
@@ -95,22 +139,39 @@ class Loop(Generic[B]):
             self.save()
             display.pause()
 
-    def update(self, batches: list[B], step: int) -> float:
-        """One Adam step on the gradient of all `batches` together; gives its learning rate."""
-        n_tokens = sum(batch.n_tokens for batch in batches)
-        self.optimiser.zero_grad(set_to_none=True)
-        for batch in batches:
-            with self.precision():
-                loss = self.loss(batch) / n_tokens
-            loss.backward()
-            self.unreported += loss.detach()
+    def update(self, batches: list[B], step: int, n_tokens: int | None = None) -> float:
+        """One Adam step on the gradient of all `batches` together; gives its learning rate.
+
+        n_tokens: of the batches of all ranks; without it, of these.
+        """
+        if n_tokens is None:
+            n_tokens = sum(batch.n_tokens for batch in batches)
+        ranks.reseed(self.task.order.seed, step)
+        self.fitting.each(batches, self.forget, partial(self.gradient, n_tokens=n_tokens))
+        ranks.add_up(self.model.parameters(), self.update_loss)
+        self.unreported += self.update_loss
         if self.config.clip_norm:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm)
-        rate = learning_rate(step, self.task.d_model, self.config.warmup_steps, self.config.lr_scale)
+        rate = learning_rate(step, self.task.d_model, self.config)
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         self.optimiser.step()
         return rate
+
+    def forget(self) -> None:
+        """Begin a gradient: nothing has been added yet."""
+        self.optimiser.zero_grad(set_to_none=True)
+        self.update_loss.zero_()
+
+    def gradient(self, batch: B, n_tokens: int) -> None:
+        """Add a batch's part of an update of `n_tokens` to the gradient and to the loss."""
+        if self.captured is not None and batch.shape is not None:
+            self.update_loss += self.captured.gradient(batch, n_tokens)
+            return
+        with self.precision():
+            loss = self.loss(move(batch, self.device)) / n_tokens
+        loss.backward()
+        self.update_loss += loss.detach()
 
     def precision(self) -> Any:
         if self.config.precision == "bfloat16":
@@ -120,13 +181,7 @@ class Loop(Generic[B]):
     def validate(self, display: Display) -> None:
         """Score held-out data; remember the best; stop where patience ends."""
         progress, step = self.progress, self.progress.step
-        with self.precision():
-            outcome = self.task.validate(self.device)
-        display.report("valid", step, outcome.metrics)
-        if outcome.samples:
-            self.run.append_samples(step, outcome.samples)
-        value = outcome.metrics[self.config.best_by]
-        value = -value if self.config.best_by == "loss" else value
+        value = ranks.lead(lambda: self.look(display))
         if progress.best is None or value > progress.best:
             progress.best, progress.best_step, progress.stalled = value, step, 0
             self.save()
@@ -141,6 +196,16 @@ class Loop(Generic[B]):
                 )
         display.pause()
 
+    def look(self, display: Display) -> float:
+        """Validate and show; gives the metric that decides, higher is better."""
+        with self.precision():
+            outcome = self.task.validate(self.device)
+        display.report("valid", self.progress.step, outcome.metrics)
+        if outcome.samples:
+            self.run.append_samples(self.progress.step, outcome.samples)
+        value = outcome.metrics[self.config.best_by]
+        return -value if self.config.best_by == "loss" else value
+
     def save(self) -> None:
         """Write a checkpoint of this step, once, and forget those that need not be kept."""
         progress = self.progress
@@ -151,8 +216,12 @@ class Loop(Generic[B]):
             raise RegardError(
                 diverged(progress.step, progress.unreported, self.optimiser.param_groups[0]["lr"], self.run)
             )
-        checkpoint.save(self.run, progress, self.model, self.optimiser, self.task.fingerprints)
+        ranks.lead(self.write)
         self.saved = progress.step
+
+    def write(self) -> None:
+        progress = self.progress
+        checkpoint.save(self.run, progress, self.model, self.optimiser, self.task.fingerprints)
         if progress.best_step:
             self.run.point_best(progress.best_step)
         self.run.keep({progress.step, progress.best_step, *self.scheduled()[-self.config.keep :]})
@@ -163,22 +232,28 @@ class Loop(Generic[B]):
         last = self.progress.step if ended else 0
         return [step for step in self.run.steps() if step % self.config.save_every == 0 or step == last]
 
+    def newest(self) -> int:
+        """The step to go on from; 0 at the start."""
+        self.run.sweep()
+        return max(self.run.steps(), default=0)
+
     def resume(self, step: int) -> None:
         folder = self.run.checkpoint(step)
         before = checkpoint.load_state(folder)["machine"]
         for what, value in checkpoint.machine(self.device).items():
-            if before[what] != value:
+            if before.get(what, value) != value:
+                same = "batches" if what == "ranks" else "batches and random numbers"
                 say(
                     self.console,
-                    f"Note: {what} was {before[what]} and is now {value}; the run goes on with the same batches and "
-                    "random numbers, but not to the last bit.",
+                    f"Note: {what} was {before[what]} and is now {value}; the run goes on with the same {same}, but "
+                    "not to the last bit.",
                 )
         self.progress = checkpoint.restore(folder, self.model, self.optimiser, self.task.fingerprints)
         self.unreported.fill_(self.progress.unreported)
         self.saved = step
-        if self.progress.best_step in self.run.steps():
+        if ranks.first() and self.progress.best_step in self.run.steps():
             self.run.point_best(self.progress.best_step)
-        if step < self.config.steps and not self.progress.ended:
+        if not self.done:
             say(self.console, f"Going on from step {step} of {self.config.steps}.")
 
     @contextmanager

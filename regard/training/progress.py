@@ -1,4 +1,7 @@
-"""What a person sees while a run goes on: a bar on a terminal, plain lines in a file; always on stderr."""
+"""What a person sees while a run goes on: a bar on a terminal, plain lines in a file; always on stderr.
+
+Of several ranks the first alone shows and logs.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any, Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from regard.training import ranks
 from regard.training.run import Run
 
 
@@ -17,16 +21,18 @@ class Display:
 
     def __init__(self, run: Run, first: int, total: int, console: Console, tensorboard: bool) -> None:
         """Steps `first` to `total`; what was logged after `first` is forgotten, since it comes again."""
-        run.rewind(first)
+        self.silent = not ranks.first()
+        if not self.silent:
+            run.rewind(first)
         self.run, self.total, self.console = run, total, console
         self.bar = Progress(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
             TextColumn("{task.fields[loss]}  {task.fields[speed]}"),
             TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
-            console=console, disable=not console.is_terminal,
+            console=console, disable=self.silent or not console.is_terminal,
         )  # fmt: skip
         self.task = self.bar.add_task("training", total=total, completed=first, loss="", speed="")
-        self.writer = open_tensorboard(run, first, console) if tensorboard else None
+        self.writer = open_tensorboard(run, first, console) if tensorboard and not self.silent else None
         self.tokens, self.since = 0, time.perf_counter()
 
     def __enter__(self) -> Self:
@@ -57,6 +63,8 @@ class Display:
 
     def report(self, kind: str, step: int, values: dict[str, float]) -> None:
         """One line in the log, one point in every TensorBoard curve, one line for the reader."""
+        if self.silent:
+            return
         rounded = {name: round(value, 6) for name, value in values.items()}
         self.run.append_log(kind=kind, step=step, **rounded)
         if self.writer:

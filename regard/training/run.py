@@ -24,8 +24,8 @@ from typing import Any
 from regard.config import Recipe, differences, resolve, to_toml
 from regard.errors import RegardError
 
-# What may change when a run is trained longer: how far, and on what machine.
-EXTENDABLE = ("train.steps:", "train.threads:", "train.device:")
+# What may change when a run is trained longer: how far, on what machine, and how it makes do with its memory.
+EXTENDABLE = ("train.steps:", "train.threads:", "train.device:", "train.recompute:")
 
 
 class Run:

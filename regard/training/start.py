@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
 from torch import nn
 
@@ -17,7 +19,7 @@ from regard.decode.translator import Translator
 from regard.errors import RegardError
 from regard.models.transformer import count_parameters
 from regard.tasks import translation
-from regard.training import checkpoint
+from regard.training import checkpoint, ranks
 from regard.training.load import load, load_weights
 from regard.training.loop import Loop
 from regard.training.progress import say
@@ -35,12 +37,14 @@ def train(
     """Train a recipe, or go on with a run that was interrupted; score it, draw it, and give the trained model.
 
     `run` is the run directory, runs/NAME by default; its `report/` has scores, pictures and `report.txt`.
-    Progress goes to stderr; `console` redirects it. `extend` lets a run go on with more steps than before.
+    Progress goes to stderr; `console` redirects it. `extend` lets a run go on with more steps than before. Under
+    torchrun every rank calls this alike; rank 0 writes and reports.
     """
     resolved = resolve(recipe, overrides)
     place = Path(run or Path("runs") / resolved.name)
     translator = fit(resolved, place, console=console, extend=extend)
-    report(translator, resolved, Run.open(place))
+    if ranks.first():
+        report(translator, resolved, Run.open(place))
     return translator
 
 
@@ -51,13 +55,17 @@ def fit(
     console: Console | None = None,
     extend: bool = False,
 ) -> Translator:
-    """The training alone, without the report at its end."""
-    console = console or Console(stderr=True)
+    """The training alone, without the report at its end. Under torchrun, one rank's part of it."""
+    console = (console or Console(stderr=True)) if ranks.first() else Console(quiet=True)
     resolved = resolve(recipe, overrides)
-    place = Run.claim(run, resolved, extend)
-    with place.training(resolved):
-        prepare(resolved, place, console).train()
-    return load(place.path)
+    with ranks.joined(resolved.train.device), ExitStack() as held:
+
+        def claim() -> None:
+            held.enter_context(Run.claim(run, resolved, extend).training(resolved))
+
+        ranks.lead(claim)
+        prepare(resolved, Run(run), console).train()
+    return load(run)
 
 
 def prepare(recipe: Recipe, run: Run, console: Console) -> Loop[Any]:
@@ -66,16 +74,20 @@ def prepare(recipe: Recipe, run: Run, console: Console) -> Loop[Any]:
     initial = TokenizerPair.load(parent.tokenizer) if parent else None
     if parent:
         say(console, f"Starting from the weights and the tokenizer of {parent.path}.")
-    task = translation.prepare(recipe, run.tokenizer, initial, partial(say, console))
+    task = translation.prepare(recipe, run.tokenizer, initial, partial(say, console), ranks.lead)
     if parent:
         start_from(parent, recipe.model, task.model)
     loop = Loop(task, recipe.train, run, console)
     say(
         console,
         f"{recipe.name}: {len(task.pairs.source):,} pairs, {task.tokenizers.source.vocab_size:,} subwords, "
-        f"{count_parameters(task.model):,} parameters, on {loop.device}; run directory {run.path}",
+        f"{count_parameters(task.model):,} parameters, on {where(loop.device)}; run directory {run.path}",
     )
     return loop
+
+
+def where(device: torch.device) -> str:
+    return str(device) if ranks.size() == 1 else f"{ranks.size()} ranks ({device.type})"
 
 
 def parent_of(recipe: Recipe) -> Run | None:

@@ -17,7 +17,8 @@ from regard.data import tokenizer as subwords
 from regard.data.corpus import load_required
 from regard.data.tokenizer import BOS, EOS
 from regard.errors import RegardError
-from regard.tasks.translation import TranslationTask
+from regard.tasks.task import tensors
+from regard.tasks.translation import Pairs, TranslationTask
 from regard.training.device import need_compiler
 from regard.training.loop import Loop
 from regard.training.run import Run
@@ -34,7 +35,7 @@ def make_task(changes: dict[str, Any] | None = None) -> TranslationTask:
     recipe = resolve(base, changes or {})
     train, valid = load_required(recipe.data, "train"), load_required(recipe.data, "valid")
     tokenizers = subwords.train(recipe.tokenizer, train.source, train.target, 1)
-    return TranslationTask(recipe, tokenizers, train, valid)
+    return TranslationTask(recipe, tokenizers, Pairs.encode(tokenizers, train), valid)
 
 
 def test_the_decoder_sees_the_target_shifted_right_behind_the_start_symbol() -> None:
@@ -46,6 +47,31 @@ def test_the_decoder_sees_the_target_shifted_right_behind_the_start_symbol() -> 
     for row, sentence in zip(batch.tgt.tolist(), expected, strict=True):
         assert row[: len(sentence)] == [BOS, *sentence[:-1]]
         assert sentence[-1] == EOS
+
+
+@pytest.mark.parametrize(("count", "budget"), [(3, 100), (20, 200), (20, 120), (7, 16)])
+def test_a_batch_of_fixed_shape_has_the_loss_and_gradient_of_the_plain_one(count: int, budget: int) -> None:
+    task = make_task({"train.layout": "packed"})
+    numbers = np.arange(count)
+    plain = task.batch(numbers, CPU)
+    filled = task.pairs.filled_batch(numbers, task.start, budget, task.model.longest)
+    assert filled.n_tokens == plain.n_tokens
+    assert len(filled.src) == len(filled.tgt) == len(filled.expected) >= plain.n_tokens
+    losses = [task.loss(batch) for batch in (plain, filled)]
+    torch.testing.assert_close(*losses)
+    for a, b in zip(*(torch.autograd.grad(loss, list(task.model.parameters())) for loss in losses), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_batches_of_fixed_shape_come_in_few_shapes() -> None:
+    task = make_task({"train.layout": "packed", "train.batch_tokens": 150})
+    batches = [task.pairs.filled_batch(n, task.start, 150, task.model.longest) for n in task.order.plan(0)]
+    shapes = {batch.shape for batch in batches}
+    assert len(batches) > 15
+    assert len(shapes) <= 4
+    for batch in batches:
+        same = next(other for other in batches if other.shape == batch.shape)
+        assert [t.shape for t in tensors(batch)] == [t.shape for t in tensors(same)]
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

@@ -4,13 +4,21 @@
     target(v) = (1 − ε) · [v is the right token] + ε / V
 
 A program walks along one row twice: once for the maximum and the sums, once to overwrite each logit with its gradient.
+Rows are as long as memory and matrix products like; what is beyond the vocabulary counts for nothing.
 """
 
 from __future__ import annotations
 
+import torch
+import torch.nn.functional as F
 import triton
 import triton.language as tl
 from torch import Tensor
+
+from regard.nn.kernels.columns import sum_rows
+
+ALIGNED = 64  # a row of logits is a multiple of this
+CHUNK_BYTES = 512 * 2**20  # of logits at a time
 
 IGNORED = tl.constexpr(-100)  # as in torch.nn.functional.cross_entropy
 
@@ -55,3 +63,38 @@ def smoothed_rows(logits: Tensor, V: int, targets: Tensor, losses: Tensor, smoot
     """
     n, row = logits.shape
     loss_kernel[(n,)](logits, targets, losses, V, row, smoothing, GRADIENT=gradient, BLOCK=2048, num_warps=8)
+
+
+def loss_and_gradients(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float, needed: list[bool]
+) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
+    """As in `regard.nn.loss`: the summed loss, and the gradients of hidden, weight and bias where `needed`."""
+    n, V = len(hidden), len(weight)
+    extra = -V % ALIGNED
+    w = F.pad(weight.to(hidden.dtype), (0, 0, 0, extra))
+    b = None if bias is None else F.pad(bias.to(hidden.dtype), (0, extra))
+    losses = torch.empty(n, dtype=torch.float32, device=hidden.device)
+    d_hidden = torch.empty_like(hidden) if needed[0] else None
+    d_weight = torch.zeros(len(w), w.shape[1], dtype=torch.float32, device=w.device) if needed[1] else None
+    d_bias = torch.zeros(len(w), dtype=torch.float32, device=w.device) if needed[2] else None
+    chunk = max(1, CHUNK_BYTES // (len(w) * w.element_size()))
+    count = -(-n // chunk)
+    for rows in (slice(n * i // count, n * (i + 1) // count) for i in range(count)):
+        z = F.linear(hidden[rows], w, b)  # (rows, V + extra)
+        smoothed_rows(z, V, targets[rows], losses[rows], smoothing, any(needed))
+        if d_hidden is not None:
+            torch.mm(z, w, out=d_hidden[rows])
+        if d_weight is not None:
+            d_weight += wide_product(z.t(), hidden[rows])
+        if d_bias is not None:
+            d_bias += sum_rows(z)
+    return (
+        losses.sum(), d_hidden,
+        None if d_weight is None else d_weight[:V].to(weight.dtype),
+        None if d_bias is None else d_bias[:V].to(weight.dtype),
+    )  # fmt: skip
+
+
+def wide_product(a: Tensor, b: Tensor) -> Tensor:
+    """a b in float32, whatever their type."""
+    return torch.mm(a, b) if a.dtype == torch.float32 else torch.mm(a, b, out_dtype=torch.float32)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.nn.kernels.columns import sum_rows
 from regard.nn.kernels.embedding import embed
-from regard.nn.kernels.loss import smoothed_rows
+from regard.nn.kernels.loss import loss_and_gradients, smoothed_rows
 from regard.nn.kernels.residual import residual_norm, residual_sum
 
 D = 24  # not a power of two
@@ -87,6 +87,21 @@ def test_smoothed_rows_leave_logits_alone_when_no_gradient_is_wanted() -> None:
     before = logits.clone()
     smoothed_rows(logits, 50, torch.tensor([1, 2, 3]), torch.empty(3), 0.1, gradient=False)
     assert torch.equal(logits, before)
+
+
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_loss_and_gradients_through_the_projection(has_bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.nn.kernels.loss.CHUNK_BYTES", 3 * 128 * 4)  # three rows at a time
+    inputs = leaves((7, 8), (100, 8), (100,))[: 3 if has_bias else 2]
+    hidden, weight, bias = (*inputs, None)[:3]
+    targets = torch.tensor([3, 0, 99, -100, 50, 7, 7])
+    logits = F.linear(hidden, weight, bias)
+    expected = F.cross_entropy(logits, targets, label_smoothing=0.1, reduction="sum")
+    with torch.no_grad():
+        loss, *gradients = loss_and_gradients(hidden, weight, bias, targets, 0.1, [True, True, has_bias])
+    torch.testing.assert_close(loss, expected.detach())
+    for ours, theirs in zip(gradients, torch.autograd.grad(expected, inputs), strict=False):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
 def test_sum_rows_adds_what_relu_let_through() -> None:

@@ -1,0 +1,1 @@
+"""Speed beside the peers, measured in one run; see README.md."""

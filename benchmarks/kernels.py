@@ -1,0 +1,263 @@
+"""Are the Triton kernels right on a real GPU, in bfloat16, and how fast are they?
+
+    python benchmarks/kernels.py --out FOLDER
+
+Every kernel, forward and backward, against the same function in float64 on the same values: a mismatch beyond what
+bfloat16 explains ends the script with an error. Then the whole model, kernels against plain torch, and the time of
+attention by sentence length beside torch's variable-length kernel and its padded one. Times are those of CUDA graphs'
+replays, so that Python does not count. Tests run the same kernels in Triton's interpreter, in float32 alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.config import TransformerConfig
+from regard.models.transformer import Transformer
+from regard.nn.attention import attention
+from regard.nn.kernels.attention import Heads, Settings, short_attention
+from regard.nn.kernels.columns import sum_rows
+from regard.nn.kernels.embedding import embed
+from regard.nn.kernels.loss import loss_and_gradients
+from regard.nn.kernels.residual import residual_norm, residual_sum
+from regard.nn.kernels.varlen import varlen_attention
+from regard.nn.layout import Packed, Padded
+from regard.nn.loss import smoothed_cross_entropy
+from regard.nn.masks import key_mask
+
+DEVICE = torch.device("cuda")
+HEADS = Heads(8, 64, 64)
+LIMITS = {torch.bfloat16: 1.5e-2, torch.float32: 2e-4}  # relative, of the whole tensor
+failures: list[str] = []
+
+
+def check(name: str, ours: Tensor, reference: Tensor, limit: float) -> None:
+    error = float((ours.double() - reference.double()).norm() / reference.double().norm().clamp(min=1e-12))
+    right = error <= limit  # a NaN is never right
+    print(f"{'ok ' if right else 'BAD'}  {name:<62} {error:.1e}")
+    if not right:
+        failures.append(name)
+
+
+def check_gradients(
+    name: str, ours: Callable[..., Tensor], reference: Callable[..., Tensor], inputs: list[Tensor], limit: float
+) -> None:
+    """Value and gradients of `ours` on the inputs, of `reference` on the same numbers in float64."""
+    leaves = [x.detach().requires_grad_() for x in inputs]
+    exact = [x.detach().double().requires_grad_() for x in inputs]
+    out, expected = ours(*leaves), reference(*exact)
+    direction = torch.randn_like(out)
+    check(name, out, expected, limit)
+    found = torch.autograd.grad(out, leaves, direction)
+    for i, (a, b) in enumerate(zip(found, torch.autograd.grad(expected, exact, direction.double()), strict=True)):
+        check(f"{name}, gradient {i}", a, b, limit)
+
+
+def ragged(longest: int, chance: np.random.Generator, tokens: int = 4_000) -> np.ndarray:
+    """Lengths up to `longest`, an empty sequence among them."""
+    return np.concatenate([chance.integers(1, longest + 1, size=max(3, 2 * tokens // longest)), [0, longest]])
+
+
+def by_formula(x: Tensor, memory: Tensor | None, queries: Packed, keys: Packed, causal: bool) -> Tensor:
+    q, k, v = HEADS.split(x, memory)
+
+    def heads(part: Tensor, layout: Packed) -> Tensor:
+        return layout.pad(part.unflatten(-1, (HEADS.n, -1))).transpose(1, 2)
+
+    context = attention(heads(q, queries), heads(k, keys), heads(v, keys), key_mask(keys.mask), causal)
+    return queries.unpad(context.transpose(1, 2)).flatten(-2)
+
+
+def check_attention(chance: np.random.Generator) -> None:
+    width = HEADS.n * HEADS.d_k
+    for dtype in LIMITS:
+        for longest in (9, 26, 50, 128, 300):
+            if longest > 128 and dtype == torch.float32:
+                continue  # the library's kernel takes half precision only
+            kernel = short_attention if longest <= 128 else varlen_attention
+            for causal in (True, False):
+                lengths = ragged(longest, chance)
+                queries = Packed.of(lengths).to(DEVICE)
+                keys = queries if causal else Packed.of(chance.permutation(lengths)).to(DEVICE)
+                total = int(lengths.sum())
+                shapes = [(total, 3 * width)] if causal else [(total, width), (total, 2 * width)]
+                inputs = [torch.randn(shape, device=DEVICE, dtype=dtype) for shape in shapes]
+                settings = Settings(queries.offsets, keys.offsets, longest, causal)
+                check_gradients(
+                    f"{kernel.__name__}, {str(dtype)[6:]}, up to {longest}, {'causal' if causal else 'cross'}",
+                    lambda x, m=None, at=settings, f=kernel: f(x, m, HEADS, at),
+                    lambda x, m=None, q=queries, k=keys, c=causal: by_formula(x, m, q, k, c),
+                    inputs, LIMITS[dtype],
+                )  # fmt: skip
+
+
+def check_dropout() -> None:
+    """With values that are the identity, attention gives its dropped weights; the rest follows from them."""
+    p, layout, heads = 0.1, Packed.of([32] * 500).to(DEVICE), Heads(4, 32, 32)
+    x = torch.randn(16_000, 3 * 128, device=DEVICE)
+    x[:, 256:] = torch.eye(32, device=DEVICE).repeat(500, 4)
+    settings = Settings(layout.offsets, layout.offsets, 32)
+    plain = short_attention(x, None, heads, settings)
+    leaf = x.clone().requires_grad_()
+    dropped = short_attention(leaf, None, heads, settings._replace(dropout=p))
+    kept = dropped != 0
+    share = float(kept.float().mean())
+    check("attention dropout, share kept", torch.tensor([share]), torch.tensor([1 - p]), 2e-3)
+    check("attention dropout, weights kept", dropped[kept], plain[kept] / (1 - p), 2e-4)
+    direction = torch.randn_like(dropped)
+    (gradient,) = torch.autograd.grad(dropped, leaf, direction)
+    # The output is linear in v, so ⟨direction, output⟩ = ⟨dv, v⟩ if both passes dropped the same weights.
+    check("attention dropout, same in both passes", (gradient * x)[:, 256:].sum(), (direction * dropped).sum(), 1e-3)
+
+
+def check_passes() -> None:
+    for D in (512, 1024):
+        x, y = (torch.randn(5_000, D, device=DEVICE, dtype=torch.bfloat16) for _ in range(2))
+        weight, bias = torch.randn(D, device=DEVICE), torch.randn(D, device=DEVICE)
+        check_gradients(
+            f"residual_norm, {D}",
+            lambda x, y, w, b: residual_norm(x, y, w, b, 0.0, 1e-6),
+            lambda x, y, w, b: F.layer_norm(x + y, w.shape, w, b, 1e-6),
+            [x, y, weight, bias], LIMITS[torch.bfloat16],
+        )  # fmt: skip
+        torch.manual_seed(3)
+        kept = residual_sum(torch.zeros_like(x), torch.ones_like(x), 0.1).double()
+
+        def with_dropout(x: Tensor, y: Tensor, w: Tensor, b: Tensor) -> Tensor:
+            torch.manual_seed(3)
+            return residual_norm(x, y, w, b, 0.1, 1e-6)
+
+        check_gradients(
+            f"residual_norm with dropout, {D}",
+            with_dropout,
+            lambda x, y, w, b, kept=kept: F.layer_norm(x + y * kept, w.shape, w, b, 1e-6),
+            [x, y, weight, bias], LIMITS[torch.bfloat16],
+        )  # fmt: skip
+        tokens, places = torch.randint(0, 1_000, (5_000,), device=DEVICE), torch.arange(5_000, device=DEVICE) % 50
+        table, positions = torch.randn(1_000, D, device=DEVICE), torch.randn(50, D, device=DEVICE)
+        check_gradients(
+            f"embed, {D}",
+            lambda t, n=tokens, q=places, pos=positions: embed(n, t, q, pos, 2.0, 0.0, torch.bfloat16),
+            lambda t, n=tokens, q=places, pos=positions: t[n] * 2.0 + pos[q],
+            [table], LIMITS[torch.bfloat16],
+        )  # fmt: skip
+        h = torch.randn_like(x).relu()
+        check(f"sum_rows through ReLU, {D}", sum_rows(x.clone(), h), (x.double() * (h > 0)).sum(0), 1e-4)
+    for V in (37_000, 8_001):
+        hidden = torch.randn(3_000, 512, device=DEVICE, dtype=torch.bfloat16)
+        weight, bias = 0.05 * torch.randn(V, 512, device=DEVICE), torch.randn(V, device=DEVICE)
+        targets = torch.randint(0, V, (3_000,), device=DEVICE).masked_fill(torch.rand(3_000, device=DEVICE) < 0.1, -100)
+        exact = [x.double().requires_grad_() for x in (hidden, weight, bias)]
+        logits = F.linear(*exact)
+        expected = F.cross_entropy(logits, targets, label_smoothing=0.1, reduction="sum")
+        loss, *gradients = loss_and_gradients(hidden, weight, bias, targets, 0.1, [True] * 3)
+        check(f"loss, vocabulary {V}", loss, expected, 1e-3)
+        for i, (a, b) in enumerate(zip(gradients, torch.autograd.grad(expected, exact), strict=True)):
+            check(f"loss, vocabulary {V}, gradient {i}", a, b, 2e-2)
+
+
+def mean_loss(model: Transformer, layouts: list[Any], src: Tensor, tgt: Tensor, expected: Tensor) -> Tensor:
+    hidden = model.decode(tgt, layouts[1], model.encode(src, layouts[0]), layouts[0])
+    real = layouts[1].real(hidden)
+    return smoothed_cross_entropy(real, model.output.weight, None, expected, 0.1) / len(expected)
+
+
+def check_model(chance: np.random.Generator) -> None:
+    """The Transformer on packed batches with all kernels, against padded batches without them in float64."""
+    source, target = (chance.integers(1, 60, size=80) for _ in range(2))
+    torch.manual_seed(0)
+    for norm in ("post", "pre"):
+        model = Transformer(TransformerConfig(n_layers=2, dropout=0.0, norm=norm), 1_000).to(DEVICE).train()
+        parameters = list(model.parameters())
+        packed, padded = ([kind.of(side).to(DEVICE) for side in (source, target)] for kind in (Packed, Padded))
+        src, tgt = (torch.randint(4, 1_000, (int(side.sum()),), device=DEVICE) for side in (source, target))
+
+        expected = torch.randint(4, 1_000, (int(target.sum()),), device=DEVICE)
+        results = {}
+        for name, precise in (("float32", True), ("bfloat16", False)):
+            with torch.autocast("cuda", torch.bfloat16, enabled=not precise):
+                value = mean_loss(model, packed, src, tgt, expected)
+            results[name] = value, torch.autograd.grad(value, parameters)
+        plain = model.double().cpu()  # no kernel takes a tensor in the CPU's memory
+        cpu = [layout.to(torch.device("cpu")) for layout in padded]
+        rows = [p.to(torch.device("cpu")).pad(t.cpu()) for p, t in zip(packed, (src, tgt), strict=True)]
+        exact = mean_loss(plain, cpu, *rows, expected.cpu())
+        gradients = torch.autograd.grad(exact, list(plain.parameters()))
+        flat = torch.cat([g.flatten() for g in gradients])
+        for name, (value, found) in results.items():
+            limit = 1e-4 if name == "float32" else 3e-2
+            check(f"{norm}-norm Transformer, {name}, loss", value.cpu(), exact, limit / 3)
+            check(
+                f"{norm}-norm Transformer, {name}, gradient", torch.cat([g.flatten() for g in found]).cpu(), flat, limit
+            )
+
+
+def forward_and_backward(system: Callable[[Tensor], Tensor], x: Tensor, direction: Tensor) -> None:
+    torch.autograd.grad(system(x), x, direction)
+
+
+def time_attention() -> str:
+    """Milliseconds forward and backward for 25,088 tokens of one length, by kernel; a Markdown table."""
+    from triton.testing import do_bench_cudagraph
+
+    lines = ["| length | ours | torch varlen | padded SDPA |", "|--:|--:|--:|--:|"]
+    for length in (10, 16, 26, 32, 50, 64, 100, 128, 200, 400):
+        n = 25_088 // length
+        layout = Packed.of([length] * n).to(DEVICE)
+        settings = Settings(layout.offsets, layout.offsets, length, True)
+        x = torch.randn(n * length, 3 * HEADS.n * HEADS.d_k, device=DEVICE, dtype=torch.bfloat16, requires_grad=True)
+        direction = torch.randn(n * length, HEADS.n * HEADS.d_v, device=DEVICE, dtype=torch.bfloat16)
+
+        def padded(x: Tensor, n: int = n, length: int = length) -> Tensor:
+            q, k, v = (part.view(n, length, HEADS.n, -1).transpose(1, 2) for part in HEADS.split(x, None))
+            return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(n * length, -1)
+
+        systems: list[Callable[[Tensor], Tensor] | None] = [
+            (lambda x, at=settings: short_attention(x, None, HEADS, at)) if length <= 128 else None,
+            lambda x, at=settings: varlen_attention(x, None, HEADS, at),
+            padded,
+        ]
+        times = []
+        for system in systems:
+            if system is None:
+                times.append("–")
+                continue
+            both = partial(forward_and_backward, system, x, direction)
+            times.append(f"{do_bench_cudagraph(both, rep=30):.3f}")
+        lines.append(f"| {length} | {' | '.join(times)} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, help="folder for kernels.md")
+    arguments = parser.parse_args()
+    if not torch.cuda.is_available():
+        sys.exit("benchmarks/kernels.py needs a GPU; the interpreter's tests are in tests/nn/kernels.")
+    torch.manual_seed(0)
+    chance = np.random.default_rng(0)
+    check_attention(chance)
+    check_dropout()
+    check_passes()
+    check_model(chance)
+    if failures:
+        sys.exit(f"{len(failures)} mismatches: {'; '.join(failures)}")
+    table = time_attention()
+    print(table)
+    if arguments.out:
+        arguments.out.mkdir(parents=True, exist_ok=True)
+        (arguments.out / "kernels.md").write_text(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""Where the time of an update goes, in the terms one would optimise."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+# The first that matches decides: attention kernels are built of matrix products, and a fused kernel names its parts.
+GROUPS = {
+    "optimiser": r"adam|multi_tensor|optim",
+    "attention": r"flash|fmha|attention|attn|varlen",
+    "loss": r"cross_entropy|log_softmax|nll_loss|cunn_softmax|softmax|xent",
+    "normalisation + dropout": r"norm|dropout|bernoulli|philox|random|rand",
+    "matrix products": r"gemm|gemv|matmul|addmm|aten::mm|aten::bmm|linear|mkldnn|cutlass|nvjet|xmma|splitk",
+}
+OTHER = "other"
+TOP = 25
+
+
+def profile(work: Callable[[], object], updates: int, device: torch.device) -> dict[str, Any]:
+    """Milliseconds an update by group and by name. On a GPU its kernels are counted, on a CPU the operations."""
+    import torch  # here, because the parent, which only writes the page, needs none of it
+    from torch.autograd import DeviceType
+    from torch.profiler import ProfilerActivity
+
+    cuda = device.type == "cuda"
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if cuda else [])]
+    with torch.profiler.profile(activities=activities) as profiler:
+        start = time.perf_counter()
+        work()
+        if cuda:
+            torch.cuda.synchronize()
+        wall = time.perf_counter() - start
+    rows = []
+    for event in profiler.key_averages():
+        if (event.device_type == DeviceType.CUDA) != cuda or getattr(event, "is_user_annotation", False):
+            continue
+        micros = event.self_device_time_total if cuda else event.self_cpu_time_total
+        rows.append({"name": event.key, "ms": micros / 1000 / updates, "calls": event.count / updates})
+    rows.sort(key=lambda row: -row["ms"])
+    groups = dict.fromkeys([*GROUPS, OTHER], 0.0)
+    for row in rows:
+        groups[group(row["name"])] += row["ms"]
+    return {"wall_ms": 1000 * wall / updates, "groups": groups, "top": rows[:TOP], "device": device.type}
+
+
+def group(name: str) -> str:
+    return next((kind for kind, pattern in GROUPS.items() if re.search(pattern, name, re.IGNORECASE)), OTHER)
+
+
+def page(result: dict[str, Any], title: str) -> str:
+    """The profile as Markdown."""
+    what = "GPU kernels" if result["device"] == "cuda" else "CPU operations"
+    total = sum(result["groups"].values())
+    lines = [
+        f"# Where an update of `regard` goes: {title}", "",
+        f"{what}: {total:.1f} ms of {result['wall_ms']:.1f} ms an update, which the profiler itself slows down.", "",
+        "| group | ms | share |", "|---|--:|--:|",
+        *(f"| {name} | {ms:.2f} | {ms / total:.0%} |" for name, ms in result["groups"].items()), "",
+        "| ms | calls | group | name |", "|--:|--:|---|---|",
+    ]  # fmt: skip
+    for row in result["top"]:
+        name = row["name"].replace("|", "\\|")[:150]
+        lines.append(f"| {row['ms']:.2f} | {row['calls']:g} | {group(row['name'])} | `{name}` |")
+    return "\n".join(lines) + "\n"
