@@ -26,6 +26,8 @@ from regard.nn.layout import Layout
 from regard.nn.linear import linear, side_by_side
 from regard.nn.masks import causal_mask, key_mask
 
+SHORT = 64  # keys, up to which two batched products beat the fused kernel on a CPU
+
 
 def attention_weights(q: Tensor, k: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
     """softmax(q kᵀ / √d_k) over the keys each query may attend to.
@@ -54,7 +56,9 @@ def attention(
 def fused_attention(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False, dropout: float = 0.0
 ) -> Tensor:
-    """The same function of the same arguments, through `scaled_dot_product_attention`."""
+    """The same function of the same arguments, through `scaled_dot_product_attention` or what is faster."""
+    if q.device.type == "cpu" and k.shape[-2] <= SHORT and torch.is_grad_enabled() and not dropout:
+        return batched_attention(q, k, v, mask, causal)
     if causal and (mask is not None or q.shape[-2] != k.shape[-2]):
         past = causal_mask(q.shape[-2], k.shape[-2], q.device)
         mask, causal = past if mask is None else mask & past, False
@@ -64,6 +68,27 @@ def fused_attention(
         attended = F.scaled_dot_product_attention(q, k, v, mask | ~some, dropout)
         return attended.masked_fill(~some, 0.0)
     return F.scaled_dot_product_attention(q, k, v, None, dropout, is_causal=causal)
+
+
+def batched_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+    """The same again as two batched products, the mask added in the first: on a CPU, training on short sequences, less
+    work than torch's fused kernel, which cuts into blocks what is smaller than a block."""
+    B, H, Q, _ = q.shape
+    K = k.shape[-2]
+    if causal:
+        past = causal_mask(Q, K, q.device)
+        mask = past if mask is None else mask & past
+    barred = q.new_zeros(1, 1, 1)
+    if mask is not None:
+        barred = q.new_zeros(mask.shape).masked_fill_(~mask, torch.finfo(q.dtype).min / 2)
+        barred = barred.expand(B, H, *barred.shape[-2:]).flatten(0, 1) if barred.dim() == 4 else barred
+    q, k, v = (x.flatten(0, 1) for x in (q, k.transpose(-2, -1), v))
+    weights = torch.baddbmm(barred, q, k, alpha=1 / math.sqrt(q.shape[-1])).softmax(dim=-1)
+    context = torch.bmm(weights, v).unflatten(0, (B, H))
+    if mask is None:
+        return context
+    some = mask.any(dim=-1, keepdim=True)
+    return context if bool(some.all()) else context.masked_fill(~some, 0.0)
 
 
 class KVCache:

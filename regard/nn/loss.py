@@ -23,10 +23,11 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from regard.nn import kernels
+from regard.nn.linear import onednn_product, onednn_takes
 
 IGNORED = -100  # a target that is no token: no loss, no gradient
 # Logits at a time. On a CPU they should stay in cache, but the fewer rows, the slower the products.
-CHUNK_BYTES = 16 * 2**20
+CHUNK_BYTES = 8 * 2**20
 CHUNK_BYTES_ELSEWHERE = 512 * 2**20
 
 
@@ -75,6 +76,7 @@ def loss_and_gradients(
     Products are in the type of `hidden`; softmax, loss and sums over chunks in float32 at least.
     """
     V, even = len(weight), smoothing / len(weight)  # ε / V
+    on_cpu = any(needed) and onednn_takes(hidden)
     narrow, wide = hidden.dtype, torch.promote_types(hidden.dtype, torch.float32)
     w, b = weight.to(narrow), None if bias is None else bias.to(narrow)
     w_sum, b_sum = w.sum(0, dtype=wide), 0.0 if b is None else b.sum(dtype=wide)  # (D,), ()
@@ -85,7 +87,7 @@ def loss_and_gradients(
     reals, right = (targets != IGNORED).to(wide)[:, None], targets.clamp(min=0)[:, None]  # (n, 1)
     for rows in chunks(len(hidden), V * wide.itemsize, hidden.device):
         h, real, target = hidden[rows], reals[rows], right[rows]
-        z = F.linear(h, w, b).to(wide)  # (n, V)
+        z = (onednn_product(h, w, b, False) if on_cpu else F.linear(h, w, b)).to(wide)  # (n, V)
         z_target, z_sum = z.gather(1, target), (h.to(wide) @ w_sum + b_sum)[:, None]  # (n, 1)
         top = z.amax(1, keepdim=True)
         p = z.softmax(1)
