@@ -15,12 +15,13 @@ import multiprocessing
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 PATHS = ("plain", "fast")
 SEEDS = (1, 2, 3)
-RECIPE = {
+RECIPE: dict[str, Any] = {
     "name": "identical",
     "model": {"n_layers": 3, "d_model": 256, "d_ff": 1024, "n_heads": 4},
     "train": {

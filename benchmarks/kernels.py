@@ -23,6 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.config import TransformerConfig
+from regard.data.tokenizer import Ragged
 from regard.models.transformer import Transformer
 from regard.nn.attention import attention
 from regard.nn.kernels.attention import Heads, Settings, short_attention
@@ -34,6 +35,9 @@ from regard.nn.kernels.varlen import varlen_attention
 from regard.nn.layout import Packed, Padded
 from regard.nn.loss import smoothed_cross_entropy
 from regard.nn.masks import key_mask
+from regard.tasks.task import move
+from regard.tasks.translation import Pairs, TranslationBatch, smoothed_loss
+from regard.training.captured import Captured
 
 DEVICE = torch.device("cuda")
 HEADS = Heads(8, 64, 64)
@@ -202,6 +206,41 @@ def check_model(chance: np.random.Generator) -> None:
             )
 
 
+def check_recordings(chance: np.random.Generator) -> None:
+    """Gradients by replaying a recording, against the same work done by hand."""
+    targets = [chance.integers(4, 1_000, size=n) for n in chance.integers(5, 31, size=300)]
+    sources = [chance.permutation(target) for target in targets]
+    pairs = Pairs(Ragged.of(sources), Ragged.of(targets))
+    halves = [pairs.filled_batch(numbers, 1, 4_096, 1_000) for numbers in np.array_split(np.arange(300), 2)]
+    assert halves[0].shape == halves[1].shape
+    for dropout in (0.0, 0.1):
+        torch.manual_seed(0)
+        model = Transformer(TransformerConfig(n_layers=2, dropout=dropout), 1_000).to(DEVICE).train()
+        parameters = list(model.parameters())
+        captured = Captured[TranslationBatch](
+            lambda batch, net=model: smoothed_loss(net, batch, 0.1),
+            model,
+            lambda: torch.autocast("cuda", torch.bfloat16),
+        )
+        if dropout:
+            first, second = (float(captured.gradient(halves[0], 1_000)) for _ in range(2))
+            print(f"{'ok ' if first != second else 'BAD'}  every replay drops anew")
+            failures.extend([] if first != second else ["every replay drops anew"])
+            continue
+        for batches in ([halves[0]], halves, [*halves, halves[1]]):
+            total = torch.zeros((), device=DEVICE)
+            for parameter in parameters:
+                parameter.grad = None
+            for batch in batches:
+                total += captured.gradient(batch, 1_000)
+            with torch.autocast("cuda", torch.bfloat16):
+                loss = sum(smoothed_loss(model, move(batch, DEVICE), 0.1) for batch in batches) / 1_000
+            expected = torch.cat([g.flatten() for g in torch.autograd.grad(loss, parameters)])
+            name = f"recording, {len(batches)} batches"
+            check(f"{name}, loss", total, loss.detach(), 1e-4)
+            check(f"{name}, gradient", torch.cat([p.grad.flatten() for p in parameters]), expected, 1e-3)
+
+
 def forward_and_backward(system: Callable[[Tensor], Tensor], x: Tensor, direction: Tensor) -> None:
     torch.autograd.grad(system(x), x, direction)
 
@@ -250,6 +289,7 @@ def main() -> None:
     check_dropout()
     check_passes()
     check_model(chance)
+    check_recordings(chance)
     if failures:
         sys.exit(f"{len(failures)} mismatches: {'; '.join(failures)}")
     table = time_attention()

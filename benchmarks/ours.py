@@ -35,7 +35,7 @@ def on_cpu(setting: Setting) -> System:
     def loss(batch: TranslationBatch) -> Tensor:
         return smoothed_loss(model, batch, setting.label_smoothing) / batch.n_tokens
 
-    return System(lambda batch: all_of(batch).batch(numbers(batch), "padded", START), updater(loss, optimiser, cpu))
+    return System(lambda batch: all_of(batch).batch(numbers(batch), "packed", START), updater(loss, optimiser, cpu))
 
 
 def on_gpu(setting: Setting, device: torch.device) -> System:

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 GROUPS = {
     "optimiser": r"adam|multi_tensor|optim",
     "attention": r"flash|fmha|attention|attn|varlen",
-    "loss": r"cross_entropy|log_softmax|nll_loss|cunn_softmax|softmax|xent",
-    "normalisation + dropout": r"norm|dropout|bernoulli|philox|random|rand",
+    "loss": r"cross_entropy|log_softmax|nll_loss|cunn_softmax|softmax|xent|loss_kernel",
+    "normalisation + dropout": r"norm|dropout|bernoulli|philox|random|rand|sum_kernel",
+    "biases + ReLU": r"columns_kernel|threshold",
+    "embedding": r"embed",
     "matrix products": r"gemm|gemv|matmul|addmm|aten::mm|aten::bmm|linear|mkldnn|cutlass|nvjet|xmma|splitk",
 }
 OTHER = "other"

@@ -125,6 +125,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
     axes.bar_label(bars, labels, padding=4, fontsize=9)
     axes.set_xlim(0, 1.35 * max(speeds))
     axes.set_xlabel("target tokens per second in training")
+    axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_title(title(Setting.of(result["setting"]), result["machine"]), fontsize=9, loc="left")
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=150)

@@ -110,7 +110,7 @@ class TrainConfig:
     """The one loop. Optimiser and schedule: paper §5.3; label smoothing: §5.4; averaging: §6.1."""
 
     steps: int = 100_000
-    batch_tokens: int = 25_000  # per batch and side, padding included
+    batch_tokens: int = 25_000  # per batch and side, with the padding of a padded layout
     accumulate: int = 1  # batches per update; the gradient is that of the one big batch
     label_smoothing: float = 0.1
     schedule: Literal["inverse_sqrt", "linear"] = "inverse_sqrt"  # the paper's, or down to nothing at the last step
@@ -121,9 +121,8 @@ class TrainConfig:
     beta2: float = 0.98
     adam_eps: float = 1e-9
     clip_norm: float = 0.0  # 0: no clipping (the paper)
-    layout: Literal["padded", "packed"] = "padded"
-    precision: Literal["float32", "bfloat16"] = "float32"
-    compile: bool = False
+    layout: Literal["auto", "padded", "packed"] = "auto"  # auto: packed on a GPU
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"  # auto: bfloat16 products on a GPU that has them
     recompute: bool = False  # recompute activations in the backward pass: less memory, about a third more time
     deterministic: bool = False  # bit-exact on a GPU too, at some cost
     device: str = "auto"

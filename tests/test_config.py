@@ -25,7 +25,7 @@ def test_defaults_are_the_papers_base_model() -> None:
         ({"train": {"steps": "many"}}, r"train\.steps must be a whole number, not 'many'"),
         ({"train": {"steps": 1.5}}, r"train\.steps must be a whole number, not 1\.5"),
         ({"train": {"steps": True}}, r"train\.steps must be a whole number, not True"),
-        ({"train": {"compile": 1}}, r"train\.compile must be true or false, not 1"),
+        ({"train": {"recompute": 1}}, r"train\.recompute must be true or false, not 1"),
         ({"model": {"norm": "pots"}}, r"model\.norm = 'pots' must be one of 'post', 'pre' \(did you mean post\?\)"),
         ({"model": 3}, r"model is a section"),
         ({"data": {"train": "a.en"}}, r"data\.train must be a list such as"),

@@ -36,8 +36,9 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def call(command: list[str], folder: Path, text: str = "") -> str:
-    assert command[0] == "regard"
-    command = [sys.executable, "-m", *command]
+    assert command[0] in ("regard", "torchrun")
+    module = ["torch.distributed.run", *command[1:]] if command[0] == "torchrun" else command
+    command = [sys.executable, "-m", *module]
     result = subprocess.run(command, cwd=folder, input=text, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     return result.stdout
@@ -58,7 +59,7 @@ def test_every_command_of_the_readme_runs(workplace: Path) -> None:
         if words[0] == "echo":
             assert words[2:5] == ["|", "regard", "translate"]
             assert call(words[3:], workplace, words[1] + "\n").strip()
-        elif words[1] == "train":
+        elif "train" in words:
             assert "test BLEU = " in call([*words, *(f"--set={item}" for item in SHORT)], workplace)
         else:
             assert call(words, workplace).strip()

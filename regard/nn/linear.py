@@ -78,7 +78,6 @@ def onednn_takes(x: Tensor) -> bool:
         and x.dtype == torch.float32
         and torch.backends.mkldnn.is_available()
         and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
     )
 
 

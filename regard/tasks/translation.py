@@ -146,7 +146,7 @@ class TranslationTask:
         self.pairs, self.too_long = within(train, recipe.data.max_length)
         self.valid, self.too_long_to_validate = within(Pairs.encode(tokenizers, valid), self.model.longest)
         sides = np.stack([self.pairs.source.lengths, self.pairs.target.lengths], axis=1)
-        self.order = BatchOrder(sides, recipe.train.batch_tokens, recipe.seed, padded=recipe.train.layout == "padded")
+        self.order = BatchOrder(sides, recipe.train.batch_tokens, recipe.seed, padded=recipe.train.layout != "packed")
         self.d_model = recipe.model.d_model
         self.fingerprints = {"tokenizer": tokenizers.hash, "training text": self.pairs.hash}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-import shutil
+from dataclasses import replace
 
 import torch
 
@@ -35,13 +35,19 @@ def pick(name: str) -> torch.device:
         raise RegardError(f"The device {name!r} cannot be used: {reason}.") from error
 
 
-def need_compiler(device: torch.device) -> None:
-    """torch.compile writes C++ for a CPU; say so at once where nothing can compile it."""
-    compiler = os.environ.get("CXX", "g++")
-    if device.type == "cpu" and not (shutil.which(compiler) or shutil.which("clang++")):
-        raise RegardError(
-            f"train.compile needs a C++ compiler on a CPU, and {compiler} is not there: install one or set it to false."
-        )
+def settle(config: TrainConfig, before: TrainConfig | None) -> TrainConfig:
+    """Make `auto` definite: as the run began (`before`), or for a new run as suits the device."""
+    if before:
+        layout, precision = before.layout, before.precision
+    else:
+        cuda = pick(config.device).type == "cuda"
+        layout = "packed" if cuda else "padded"
+        precision = "bfloat16" if cuda and torch.cuda.is_bf16_supported() else "float32"
+    return replace(
+        config,
+        layout=layout if config.layout == "auto" else config.layout,
+        precision=precision if config.precision == "auto" else config.precision,
+    )
 
 
 def keep_freed_memory() -> None:

@@ -57,13 +57,8 @@ class Loop(Generic[B]):
         self.device = device.prepare(config)
         self.model = task.model.to(self.device)
         self.optimiser = adam(self.model, config)
-        # Only the loss: validation decodes step by step, with shapes that would compile again and again.
-        self.loss = task.loss
-        if config.compile:
-            device.need_compiler(self.device)
-            self.loss = torch.compile(task.loss, dynamic=True)
         self.captured = None
-        if self.device.type == "cuda" and not (config.deterministic or config.recompute or config.compile):
+        if self.device.type == "cuda" and not (config.deterministic or config.recompute):
             self.captured = Captured(task.loss, self.model, self.precision)
         self.fitting = Fitting(task, self.device, partial(say, console))
         self.progress = Progress()
@@ -169,7 +164,7 @@ class Loop(Generic[B]):
             self.update_loss += self.captured.gradient(batch, n_tokens)
             return
         with self.precision():
-            loss = self.loss(move(batch, self.device)) / n_tokens
+            loss = self.task.loss(move(batch, self.device)) / n_tokens
         loss.backward()
         self.update_loss += loss.detach()
 

@@ -20,6 +20,7 @@ from regard.errors import RegardError
 from regard.models.transformer import count_parameters
 from regard.tasks import translation
 from regard.training import checkpoint, ranks
+from regard.training.device import settle
 from regard.training.load import load, load_weights
 from regard.training.loop import Loop
 from regard.training.progress import say
@@ -59,6 +60,8 @@ def fit(
     console = (console or Console(stderr=True)) if ranks.first() else Console(quiet=True)
     resolved = resolve(recipe, overrides)
     with ranks.joined(resolved.train.device), ExitStack() as held:
+        begun = Run(run).recipe.train if Run(run).steps() else None
+        resolved = replace(resolved, train=settle(resolved.train, begun))
 
         def claim() -> None:
             held.enter_context(Run.claim(run, resolved, extend).training(resolved))

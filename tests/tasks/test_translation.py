@@ -19,7 +19,6 @@ from regard.data.tokenizer import BOS, EOS
 from regard.errors import RegardError
 from regard.tasks.task import tensors
 from regard.tasks.translation import Pairs, TranslationTask
-from regard.training.device import need_compiler
 from regard.training.loop import Loop
 from regard.training.run import Run
 
@@ -112,26 +111,6 @@ def test_accumulation_does_not_change_the_gradient(tmp_path: Path, layout: str) 
         cut = gradients(task, np.split(numbers, pieces), tmp_path)
         for ours, theirs in zip(cut, whole, strict=True):
             assert float((ours - theirs).abs().max()) <= 1e-6 * largest
-
-
-def test_the_compiled_loss_is_the_same_loss_with_the_same_gradient() -> None:
-    """torch.compile with dynamic lengths, at several shapes."""
-    try:
-        need_compiler(CPU)
-    except RegardError as error:
-        pytest.skip(str(error))
-    task = make_task({"model.n_layers": 1})
-    compiled = torch.compile(task.loss, dynamic=True)
-    for numbers in (np.arange(5), np.arange(5, 17)):
-        batch = task.batch(numbers, CPU)
-        outcomes = []
-        for loss in (task.loss, compiled):
-            task.model.zero_grad()
-            value = loss(batch)
-            value.backward()
-            outcomes.append([value, *(p.grad.clone() for p in task.model.parameters() if p.grad is not None)])
-        for ours, theirs in zip(*outcomes, strict=True):
-            torch.testing.assert_close(ours, theirs, atol=1e-3, rtol=1e-4)
 
 
 def test_pairs_that_are_too_long_are_counted_and_left_out() -> None:

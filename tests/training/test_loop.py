@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,11 @@ import torch
 from safetensors.torch import load_file
 
 import regard
+from regard.config import TrainConfig
 from regard.data.corpus import load_required
 from regard.errors import RegardError
 from regard.evaluate.bleu import exact_match
+from regard.training.device import settle
 from regard.training.run import Run
 from regard.training.start import fit
 
@@ -197,12 +200,14 @@ def test_an_unknown_device_is_said_in_a_sentence(tiny_recipe: dict[str, Any], tm
         fit(tiny_recipe, tmp_path / "run", {"train.device": "abacus"})
 
 
-def test_compiling_without_a_compiler_is_refused_in_a_sentence(
-    tiny_recipe: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(RegardError, match=r"train\.compile needs a C\+\+ compiler"):
-        fit(tiny_recipe, tmp_path / "run", {"train.compile": True})
+def test_auto_is_what_suits_the_device_or_what_the_run_began_with() -> None:
+    config = TrainConfig(device="cpu")
+    began = settle(config, None)
+    assert (began.layout, began.precision) == ("padded", "float32")
+    elsewhere = settle(config, replace(config, layout="packed", precision="bfloat16"))
+    assert (elsewhere.layout, elsewhere.precision) == ("packed", "bfloat16")
+    asked = settle(replace(config, layout="packed"), began)
+    assert (asked.layout, asked.precision) == ("packed", "float32")
 
 
 def test_tensorboard_has_the_curves_of_the_log(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:

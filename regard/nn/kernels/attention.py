@@ -81,7 +81,7 @@ def tile_kept(seed, sequence, head, H, rows, columns, threshold, BLOCK: tl.const
 
 
 @triton.jit
-def forward_kernel(
+def attention_kernel(
     q, k, v, out, q_offsets, k_offsets, seed, q_row, k_row, v_row, scale, dropped, rescale,
     H: tl.constexpr, D_K: tl.constexpr, D_V: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_V: tl.constexpr,
     BLOCK: tl.constexpr, CAUSAL: tl.constexpr, DROPOUT: tl.constexpr, EXACT: tl.constexpr,
@@ -110,7 +110,7 @@ def forward_kernel(
 
 
 @triton.jit
-def backward_kernel(
+def attention_backward_kernel(
     q, k, v, d_out, dq, dk, dv, q_offsets, k_offsets, seed,
     q_row, k_row, v_row, o_row, dq_row, dk_row, dv_row, scale, dropped, rescale,
     H: tl.constexpr, D_K: tl.constexpr, D_V: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_V: tl.constexpr,
@@ -161,7 +161,7 @@ class ShortAttention(torch.autograd.Function):
         seed = draw_seed(q.device) if settings.dropout else None
         ctx.save_for_backward(projected, memory, seed)
         ctx.heads, ctx.settings = heads, settings
-        launch(forward_kernel, (q, k, v, out), seed, (), heads, settings)
+        launch(attention_kernel, (q, k, v, out), seed, (), heads, settings)
         return out
 
     @staticmethod
@@ -172,7 +172,7 @@ class ShortAttention(torch.autograd.Function):
         d_memory = None if memory is None else torch.empty_like(memory)
         given, wanted = ctx.heads.split(projected, memory), ctx.heads.split(d_projected, d_memory)
         rows = (d_out.stride(0), *(gradient.stride(0) for gradient in wanted))
-        launch(backward_kernel, (*given, d_out, *wanted), seed, rows, ctx.heads, ctx.settings)
+        launch(attention_backward_kernel, (*given, d_out, *wanted), seed, rows, ctx.heads, ctx.settings)
         return d_projected, d_memory, None, None
 
 
