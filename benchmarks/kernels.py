@@ -14,6 +14,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from regard.nn.kernels.attention import Heads, Settings, short_attention
 from regard.nn.kernels.columns import sum_rows
 from regard.nn.kernels.embedding import embed
 from regard.nn.kernels.loss import loss_and_gradients
+from regard.nn.kernels.packed import kernel_for
 from regard.nn.kernels.residual import residual_norm, residual_sum
 from regard.nn.kernels.varlen import varlen_attention
 from regard.nn.layout import Packed, Padded
@@ -41,6 +43,7 @@ from regard.training.captured import Captured
 
 DEVICE = torch.device("cuda")
 HEADS = Heads(8, 64, 64)
+OTHER_HEADS = (Heads(4, 128, 128), Heads(5, 24, 40), Heads(1, 512, 512))
 LIMITS = {torch.bfloat16: 1.5e-2, torch.float32: 2e-4}  # relative, of the whole tensor
 failures: list[str] = []
 
@@ -72,37 +75,39 @@ def ragged(longest: int, chance: np.random.Generator, tokens: int = 4_000) -> np
     return np.concatenate([chance.integers(1, longest + 1, size=max(3, 2 * tokens // longest)), [0, longest]])
 
 
-def by_formula(x: Tensor, memory: Tensor | None, queries: Packed, keys: Packed, causal: bool) -> Tensor:
-    q, k, v = HEADS.split(x, memory)
+def by_formula(x: Tensor, memory: Tensor | None, heads: Heads, queries: Packed, keys: Packed, causal: bool) -> Tensor:
+    q, k, v = heads.split(x, memory)
 
-    def heads(part: Tensor, layout: Packed) -> Tensor:
-        return layout.pad(part.unflatten(-1, (HEADS.n, -1))).transpose(1, 2)
+    def side_by_side(part: Tensor, layout: Packed) -> Tensor:
+        return layout.pad(part.unflatten(-1, (heads.n, -1))).transpose(1, 2)
 
-    context = attention(heads(q, queries), heads(k, keys), heads(v, keys), key_mask(keys.mask), causal)
+    q, k, v = side_by_side(q, queries), side_by_side(k, keys), side_by_side(v, keys)
+    context = attention(q, k, v, key_mask(keys.mask), causal)
     return queries.unpad(context.transpose(1, 2)).flatten(-2)
 
 
 def check_attention(chance: np.random.Generator) -> None:
-    width = HEADS.n * HEADS.d_k
-    for dtype in LIMITS:
-        for longest in (9, 26, 50, 128, 300):
-            if longest > 128 and dtype == torch.float32:
-                continue  # the library's kernel takes half precision only
-            kernel = short_attention if longest <= 128 else varlen_attention
-            for causal in (True, False):
-                lengths = ragged(longest, chance)
-                queries = Packed.of(lengths).to(DEVICE)
-                keys = queries if causal else Packed.of(chance.permutation(lengths)).to(DEVICE)
-                total = int(lengths.sum())
-                shapes = [(total, 3 * width)] if causal else [(total, width), (total, 2 * width)]
-                inputs = [torch.randn(shape, device=DEVICE, dtype=dtype) for shape in shapes]
-                settings = Settings(queries.offsets, keys.offsets, longest, causal)
-                check_gradients(
-                    f"{kernel.__name__}, {str(dtype)[6:]}, up to {longest}, {'causal' if causal else 'cross'}",
-                    lambda x, m=None, at=settings, f=kernel: f(x, m, HEADS, at),
-                    lambda x, m=None, q=queries, k=keys, c=causal: by_formula(x, m, q, k, c),
-                    inputs, LIMITS[dtype],
-                )  # fmt: skip
+    """Each kernel at the lengths it is chosen for."""
+    for dtype, heads, longest in product(LIMITS, (HEADS, *OTHER_HEADS), (9, 26, 50, 128, 300)):
+        if heads != HEADS and longest in (9, 50):
+            continue
+        for causal in (True, False):
+            lengths = ragged(longest, chance)
+            queries = Packed.of(lengths).to(DEVICE)
+            keys = queries if causal else Packed.of(chance.permutation(lengths)).to(DEVICE)
+            settings = Settings(queries.offsets, keys.offsets, longest, causal)
+            kernel = kernel_for(dtype, heads, settings)
+            if kernel is None:
+                continue
+            total, q, v = int(lengths.sum()), heads.n * heads.d_k, heads.n * heads.d_v
+            shapes = [(total, 2 * q + v)] if causal else [(total, q), (total, q + v)]
+            inputs = [torch.randn(shape, device=DEVICE, dtype=dtype) for shape in shapes]
+            check_gradients(
+                f"{kernel.__name__}, {str(dtype)[6:]}, {tuple(heads)}, {longest}, {'causal' if causal else 'cross'}",
+                lambda x, m=None, at=settings, f=kernel, h=heads: f(x, m, h, at),
+                lambda x, m=None, q=queries, k=keys, c=causal, h=heads: by_formula(x, m, h, q, k, c),
+                inputs, LIMITS[dtype],
+            )  # fmt: skip
 
 
 def check_dropout() -> None:

@@ -110,10 +110,10 @@ class TrainConfig:
     """The one loop. Optimiser and schedule: paper §5.3; label smoothing: §5.4; averaging: §6.1."""
 
     steps: int = 100_000
-    batch_tokens: int = 25_000  # per batch and side, with the padding of a padded layout
+    batch_tokens: int = 25_000  # per batch and side; in the padded layout padding included
     accumulate: int = 1  # batches per update; the gradient is that of the one big batch
     label_smoothing: float = 0.1
-    schedule: Literal["inverse_sqrt", "linear"] = "inverse_sqrt"  # the paper's, or down to nothing at the last step
+    schedule: Literal["inverse_sqrt", "linear"] = "inverse_sqrt"  # the paper's, or a line up and a line down
     warmup_steps: int = 4_000
     lr_scale: float = 1.0  # times d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5)
     peak_lr: float = 1e-3  # of the linear schedule
@@ -121,7 +121,7 @@ class TrainConfig:
     beta2: float = 0.98
     adam_eps: float = 1e-9
     clip_norm: float = 0.0  # 0: no clipping (the paper)
-    layout: Literal["auto", "padded", "packed"] = "auto"  # auto: packed on a GPU
+    layout: Literal["packed", "padded"] = "packed"  # sentences end to end, or rows of a rectangle with padding
     precision: Literal["auto", "float32", "bfloat16"] = "auto"  # auto: bfloat16 products on a GPU that has them
     recompute: bool = False  # recompute activations in the backward pass: less memory, about a third more time
     deterministic: bool = False  # bit-exact on a GPU too, at some cost

@@ -70,7 +70,10 @@ class Encoder(nn.Module):
     def forward(self, x: Tensor, layout: Layout) -> Tensor:
         """x: (B, S, D) → (B, S, D)."""
         for layer in self.layers:
-            x = checkpoint(layer, x, layout, use_reentrant=False) if self.recompute else layer(x, layout)
+            if self.recompute and self.training:
+                x = checkpoint(layer, x, layout, use_reentrant=False)
+            else:
+                x = layer(x, layout)
         return self.norm(x)
 
 
@@ -89,7 +92,7 @@ class Decoder(nn.Module):
     ) -> Tensor:
         """x: (B, T, D)   memory: (B, S, D)   → (B, T, D)."""
         for i, layer in enumerate(self.layers):
-            if self.recompute and cache is None:
+            if self.recompute and self.training:
                 x = checkpoint(layer, x, layout, memory, memory_layout, use_reentrant=False)
             else:
                 x = layer(x, layout, memory, memory_layout, cache.layers[i] if cache else None)

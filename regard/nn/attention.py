@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from regard.nn import kernels
 from regard.nn.layout import Layout
-from regard.nn.linear import linear, side_by_side
+from regard.nn.linear import linear, product_type, side_by_side
 from regard.nn.masks import causal_mask, key_mask
 
 SHORT = 64  # keys, up to which two batched products beat the fused kernel on a CPU
@@ -161,7 +161,7 @@ class MultiHeadAttention(Attending):
         if (memory is None) != (memory_layout is None):
             raise ValueError("a memory comes with its layout")
         context = None
-        if layout.packed and cache is None and self.record is None and kernels.usable(x):
+        if cache is None and self.record is None and kernels.usable(x):
             context = self.packed_context(x, layout, memory, memory_layout or layout, causal)
         if context is None:
             context = self.padded_context(x, layout, memory, memory_layout, causal, cache)
@@ -172,16 +172,20 @@ class MultiHeadAttention(Attending):
     ) -> Tensor | None:
         """What the queries gather, without padding; None where no kernel takes it. → (total, H·d_v)"""
         from regard.nn.kernels.attention import Heads, Settings
-        from regard.nn.packed import packed_attention
+        from regard.nn.kernels.packed import kernel_for
 
-        if memory is None:
-            x = side_by_side(x, self.w_q, self.w_k, self.w_v)
-        else:
-            x, memory = linear(x, self.w_q.weight, self.w_q.bias), side_by_side(memory, self.w_k, self.w_v)
-        longest = max(layout.size, memory_layout.size)
+        if layout.offsets is None or memory_layout.offsets is None:
+            return None
+        heads, longest = Heads(self.n_heads, self.d_k, self.d_v), max(layout.size, memory_layout.size)
         dropout = self.attn_dropout if self.training else 0.0
         settings = Settings(layout.offsets, memory_layout.offsets, longest, causal, dropout)
-        return packed_attention(x, memory, Heads(self.n_heads, self.d_k, self.d_v), settings)
+        kernel = kernel_for(product_type(x), heads, settings)
+        if kernel is None:
+            return None
+        if memory is None:
+            return kernel(side_by_side(x, self.w_q, self.w_k, self.w_v), None, heads, settings)
+        q, kv = linear(x, self.w_q.weight, self.w_q.bias), side_by_side(memory, self.w_k, self.w_v)
+        return kernel(q, kv, heads, settings)
 
     def padded_context(
         self, x: Tensor, layout: Layout, memory: Tensor | None, memory_layout: Layout | None,
@@ -196,7 +200,7 @@ class MultiHeadAttention(Attending):
             # real positions only.
             mask = None if layout.full or causal else key_mask(layout.mask)
         else:
-            q = self.heads(self.w_q(x), layout)  # (B, H, Q, d_k)
+            q = self.heads(linear(x, self.w_q.weight, self.w_q.bias), layout)  # (B, H, Q, d_k)
             if cache is None:
                 k, v = self.keys_and_values(memory, memory_layout)
             elif cache.k is None or cache.v is None:

@@ -94,18 +94,18 @@ class Embedding(nn.Module):
     def forward(self, tokens: Tensor, layout: Layout) -> Tensor:
         """tokens: (…) in `layout` → (…, D)."""
         p = self.dropout if self.training else 0.0
-        if (
-            layout.packed
-            and self.positions.fixed
-            and kernels.usable(tokens)
-            and not torch.are_deterministic_algorithms_enabled()
-        ):
+        if self.in_one_pass(tokens, layout):
             from regard.nn.kernels.embedding import embed
 
             table = self.positions.rows(layout.size)
             return embed(tokens, self.tokens.weight, layout.positions, table, self.scale, p, product_type(table))
         positions = self.positions(layout.positions, layout.size)
         return dropout(torch.add(positions, self.tokens(tokens), alpha=self.scale), p)
+
+    def in_one_pass(self, tokens: Tensor, layout: Layout) -> bool:
+        """Whether the kernel will do: it has no gradient for positions, and adds up the tokens' in no fixed order."""
+        exact = torch.are_deterministic_algorithms_enabled()
+        return layout.offsets is not None and self.positions.fixed and kernels.usable(tokens) and not exact
 
 
 def initialise(model: nn.Module) -> None:

@@ -8,27 +8,24 @@ and the loss ask the layout; everything else works on (…, d) and need not know
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from regard.nn.masks import length_mask
+
+ALIGNED = 64  # matrix products like row counts that are multiples of this
 
 
 class Layout(Protocol):
     """What blocks may ask of a layout."""
 
     @property
-    def packed(self) -> bool:
-        """Whether sequences lie end to end, without padding."""
-
-    @property
-    def offsets(self) -> Tensor:
-        """(B + 1,), where each sequence would begin if they lay end to end; the last is the total."""
+    def offsets(self) -> Tensor | None:
+        """(B + 1,), where each sequence begins, the last the total, where they lie end to end; else None."""
 
     @property
     def mask(self) -> Tensor:
@@ -66,11 +63,7 @@ class Padded:
     positions: Tensor  # (1, N)
     size: int  # N; beyond it no position is used
     full: bool = False
-    packed: ClassVar[bool] = False
-
-    @property
-    def offsets(self) -> Tensor:
-        return F.pad(self.mask.sum(dim=1).cumsum(0), (1, 0))
+    offsets: ClassVar[None] = None
 
     @classmethod
     def of(cls, lengths: Sequence[int] | np.ndarray) -> Padded:
@@ -101,6 +94,30 @@ class Padded:
         return Padded(self.mask.to(device), self.positions.to(device), self.size, self.full)
 
 
+class Room(NamedTuple):
+    """A shape that many packed batches share when they are filled up to it."""
+
+    total: int  # positions
+    sequences: int
+    size: int  # N, at least the longest sequence
+
+    @classmethod
+    def for_sides(cls, sides: Sequence[np.ndarray], budget: int, longest: int) -> Room:
+        """One room for all sides of a batch, by the lengths of their sequences: `budget` positions or so many eighths
+        of it, a number of sequences and a greatest length that are powers of two, though not above `longest`."""
+        eighth = -(-budget // (8 * ALIGNED)) * ALIGNED
+        totals = [int(lengths.sum()) for lengths in sides]
+        total = -(-max(totals) // eighth) * eighth
+        size = min(power_of_two(max(16, *(int(lengths.max()) for lengths in sides))), longest)
+        filler = -(-(total - min(totals)) // size)
+        return cls(total, power_of_two(len(sides[0]) + filler), size)
+
+
+def power_of_two(n: int) -> int:
+    """The least power of two that is at least n."""
+    return 1 << (n - 1).bit_length()
+
+
 @dataclass(frozen=True)
 class Packed:
     """Sequences end to end, without padding."""
@@ -110,7 +127,6 @@ class Packed:
     slots: Tensor  # (total,) where each position lies in the padded rectangle, row by row
     size: int  # N, at least the longest sequence
     full: bool = False
-    packed: ClassVar[bool] = True
 
     @classmethod
     def of(cls, lengths: Sequence[int] | np.ndarray, size: int | None = None) -> Packed:
@@ -124,14 +140,14 @@ class Packed:
         return cls(offsets, positions, rows * size + positions, size, bool((counts == size).all()))
 
     @classmethod
-    def filled(cls, lengths: np.ndarray, total: int, sequences: int, size: int) -> Packed:
-        """The same shape for every batch: after the real sequences come some of at most `size` positions up to `total`,
-        and empty ones up to the number of `sequences`."""
-        rest = total - int(lengths.sum())
-        filler = np.full(-(-rest // size), size)
-        filler[-1:] -= len(filler) * size - rest
-        empty = np.zeros(sequences - len(lengths) - len(filler), dtype=np.int64)
-        return cls.of(np.concatenate([lengths, filler, empty]), size)
+    def filled(cls, lengths: np.ndarray, room: Room) -> Packed:
+        """Sequences of these lengths, then others that nobody asked for, until the room is full."""
+        rest = room.total - int(lengths.sum())
+        filler = np.full(-(-rest // room.size), room.size)
+        filler[-1:] -= len(filler) * room.size - rest
+        empty = np.zeros(room.sequences - len(lengths) - len(filler), dtype=np.int64)
+        # Never full: what is done once for a room must be right for every batch in it.
+        return replace(cls.of(np.concatenate([lengths, filler, empty]), room.size), full=False)
 
     @property
     def mask(self) -> Tensor:

@@ -9,6 +9,7 @@ the weight's gradient. In both, ReLU and bias join the product they follow.
 
 from __future__ import annotations
 
+import resource
 from typing import Any
 
 import torch
@@ -16,6 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.nn import kernels
+
+LARGE = 2**27  # multiplications; about a millisecond's work, which is what a new shape costs
 
 
 class MixedLinear(torch.autograd.Function):
@@ -37,13 +40,17 @@ class MixedLinear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         from regard.nn.kernels.columns import sum_rows
-        from regard.nn.kernels.loss import wide_product
 
         rows, w, h = ctx.saved_tensors
         g = g.reshape(-1, g.shape[-1]).contiguous()
         d_bias = sum_rows(g, h) if ctx.has_bias else None
         dx = (g @ w).view(ctx.shape)
         return dx, wide_product(g.t(), rows), d_bias, None
+
+
+def wide_product(a: Tensor, b: Tensor) -> Tensor:
+    """a b in float32, whatever their type."""
+    return torch.mm(a, b) if a.dtype == torch.float32 else torch.mm(a, b, out_dtype=torch.float32)
 
 
 class CpuLinear(torch.autograd.Function):
@@ -78,11 +85,18 @@ def onednn_takes(x: Tensor) -> bool:
         and x.dtype == torch.float32
         and torch.backends.mkldnn.is_available()
         and not torch.is_autocast_enabled("cpu")
+        and not memory_is_limited()
     )
 
 
-def trains_on_cpu(x: Tensor) -> bool:
-    return torch.is_grad_enabled() and onednn_takes(x)
+def memory_is_limited() -> bool:
+    """Whether the process may be refused memory (`ulimit -v`), which oneDNN answers with a crash."""
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+
+
+def worth_onednn(x: Tensor, weight: Tensor) -> bool:
+    """Whether this is training with a product large enough: for each new shape oneDNN first writes its program."""
+    return torch.is_grad_enabled() and x.numel() * len(weight) >= LARGE and onednn_takes(x)
 
 
 def product_type(x: Tensor) -> torch.dtype:
@@ -99,14 +113,14 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x Wᵀ + b.   x: (…, d_in) → (…, d_out)"""
     if mixed(x):
         return MixedLinear.apply(x, weight, bias, False)
-    return CpuLinear.apply(x, weight, bias, False) if trains_on_cpu(x) else F.linear(x, weight, bias)
+    return CpuLinear.apply(x, weight, bias, False) if worth_onednn(x, weight) else F.linear(x, weight, bias)
 
 
 def linear_relu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """max(0, x Wᵀ + b), for one reader: its gradient is overwritten on the way back."""
     if mixed(x):
         return MixedLinear.apply(x, weight, bias, True)
-    return CpuLinear.apply(x, weight, bias, True) if trains_on_cpu(x) else F.linear(x, weight, bias).relu_()
+    return CpuLinear.apply(x, weight, bias, True) if worth_onednn(x, weight) else F.linear(x, weight, bias).relu_()
 
 
 def side_by_side(x: Tensor, *parts: nn.Linear) -> Tensor:

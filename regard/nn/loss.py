@@ -23,21 +23,18 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from regard.nn import kernels
-from regard.nn.linear import onednn_product, onednn_takes
+from regard.nn.linear import onednn_product, onednn_takes, product_type
 
 IGNORED = -100  # a target that is no token: no loss, no gradient
 # Logits at a time. On a CPU they should stay in cache, but the fewer rows, the slower the products.
-CHUNK_BYTES = 8 * 2**20
-CHUNK_BYTES_ELSEWHERE = 512 * 2**20
+CHUNK_BYTES = {"cpu": 8 * 2**20, "cuda": 512 * 2**20}
 
 
 def smoothed_cross_entropy(
     hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, label_smoothing: float
 ) -> Tensor:
     """hidden: (n, D)   weight: (V, D)   bias: (V,)   targets: (n,)   → the loss, summed over n."""
-    kind = hidden.device.type
-    if torch.is_autocast_enabled(kind):
-        hidden = hidden.to(torch.get_autocast_dtype(kind))
+    hidden = hidden.to(product_type(hidden))
     needed = [torch.is_grad_enabled() and x is not None and x.requires_grad for x in (hidden, weight, bias)]
     return SmoothedCrossEntropy.apply(hidden, weight, bias, targets, label_smoothing, needed)
 
@@ -109,7 +106,7 @@ def loss_and_gradients(
 
 def chunks(n: int, row_bytes: int, device: torch.device) -> Iterator[slice]:
     """Slices of 0 … n as even as can be, whose rows take up the bytes of a chunk at most."""
-    most = CHUNK_BYTES if device.type == "cpu" else CHUNK_BYTES_ELSEWHERE
+    most = CHUNK_BYTES.get(device.type, CHUNK_BYTES["cuda"])
     count = -(-n // max(1, most // row_bytes))
     for i in range(count):
         yield slice(n * i // count, n * (i + 1) // count)

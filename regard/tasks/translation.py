@@ -28,13 +28,11 @@ from regard.decode.translator import Translator
 from regard.errors import RegardError
 from regard.evaluate.bleu import bleu
 from regard.models.transformer import Transformer
-from regard.nn.layout import Layout, Packed, Padded
-from regard.nn.loss import smoothed_cross_entropy
+from regard.nn.layout import Layout, Packed, Padded, Room
+from regard.nn.loss import IGNORED, smoothed_cross_entropy
 from regard.tasks.task import Validation, move, pin
 
 N_SAMPLES = 5
-IGNORED = -100  # a target that no loss counts
-ALIGNED = 64  # rows of a batch of fixed shape come in multiples of this
 
 
 @dataclass(frozen=True)
@@ -83,26 +81,16 @@ class Pairs:
 
     def filled_batch(self, numbers: np.ndarray, start: int, budget: int, longest: int) -> TranslationBatch:
         """The pairs `numbers` in a packed batch of one of a few shapes, so that work recorded for a shape can be done
-        again for all batches of it: `budget` tokens a side or a half, a quarter … of it, a number of sequences and a
-        greatest length that are powers of two. The filling is padding that no loss counts.
+        again for all batches of it. What fills it is padding that no loss counts.
 
         `longest` is the longest sequence the model takes.
         """
         source, target = self.source.take(numbers), self.target.take(numbers)
-        sides = (source.values, source.lengths), (shifted(target, start), target.lengths)
-        tokens = max(len(source.values), len(target.values))
-        room = multiple(budget) if tokens <= budget else multiple(power_of_two(tokens))
-        while multiple(room // 2) >= tokens and room > ALIGNED:
-            room = multiple(room // 2)
-        size = min(power_of_two(max(16, source.lengths.max(), target.lengths.max())), longest)
-        most_filler = -(-(room - min(len(source.values), len(target.values))) // size)
-        sequences = power_of_two(len(numbers) + most_filler)
-        (src, src_layout), (tgt, tgt_layout) = (
-            (padded_to(room, flat, PAD), Packed.filled(lengths, room, sequences, size)) for flat, lengths in sides
-        )
-        expected = padded_to(room, target.values, IGNORED)
-        n_tokens, shape = len(target.values), (room, sequences, size)
-        return TranslationBatch(src, src_layout, tgt, tgt_layout, expected, n_tokens, numbers, shape)
+        room = Room.for_sides([source.lengths, target.lengths], budget, longest)
+        src, tgt = padded_to(room.total, source.values, PAD), padded_to(room.total, shifted(target, start), PAD)
+        src_layout, tgt_layout = (Packed.filled(side.lengths, room) for side in (source, target))
+        expected, n_tokens = padded_to(room.total, target.values, IGNORED), len(target.values)
+        return TranslationBatch(src, src_layout, tgt, tgt_layout, expected, n_tokens, numbers, room)
 
 
 def shifted(target: Ragged, start: int) -> np.ndarray:
@@ -116,16 +104,6 @@ def padded_to(room: int, flat: np.ndarray, value: int) -> Tensor:
     filled = torch.full((room,), value, dtype=torch.long)
     filled[: len(flat)] = torch.from_numpy(flat)
     return filled
-
-
-def multiple(n: int) -> int:
-    """n rounded up to what matrix products like."""
-    return -(-n // ALIGNED) * ALIGNED
-
-
-def power_of_two(n: int) -> int:
-    """The least power of two that is at least n."""
-    return 1 << (int(n) - 1).bit_length()
 
 
 def arrange(flat: np.ndarray, lengths: np.ndarray, layout: str) -> tuple[Tensor, Layout]:

@@ -40,10 +40,9 @@ class Captured(Generic[B]):
         device = self.parameters[0].device
         self.scale = torch.zeros((), device=device)
         self.recordings: dict[tuple[int, ...], Recording[B]] = {}
-        # Recordings share their memory: they never run at the same time, and nothing in it outlives a replay but the
-        # gradients, which each keeps for itself.
-        self.pool = torch.cuda.graph_pool_handle()
-        self.stream = torch.cuda.Stream(device)
+        # Recordings share their memory: they never run at the same time, and nothing in it outlives a replay but loss
+        # and gradients, which each keeps for itself.
+        self.pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
         self.lent = False  # whether the parameters' gradients are a recording's own
 
     def gradient(self, batch: B, n_tokens: int) -> Tensor:
@@ -56,9 +55,7 @@ class Captured(Generic[B]):
         if batch.shape not in self.recordings:
             self.recordings[batch.shape] = self.record(batch)
         recording = self.recordings[batch.shape]
-        if self.parameters[0].grad is None:
-            self.lent = False
-        if self.lent:  # this replay may overwrite what the last one lent
+        if self.lent:  # this replay may overwrite what the last one lent, where it has not been forgotten since
             for parameter in self.parameters:
                 parameter.grad = None if parameter.grad is None else parameter.grad.clone()
             self.lent = False
@@ -70,26 +67,31 @@ class Captured(Generic[B]):
 
     def hand_over(self, gradients: tuple[Tensor | None, ...]) -> None:
         """Lend the gradients to parameters that have none, or add them."""
-        pairs = [(p, g) for p, g in zip(self.parameters, gradients, strict=True) if g is not None]
-        if all(parameter.grad is None for parameter, _ in pairs):
-            self.lent = True
-            for parameter, gradient in pairs:
+        self.lent = all(parameter.grad is None for parameter in self.parameters)
+        for parameter, gradient in zip(self.parameters, gradients, strict=True):
+            if self.lent:
                 parameter.grad = gradient
-        else:
-            for parameter, gradient in pairs:
-                parameter.grad = gradient if parameter.grad is None else parameter.grad.add_(gradient)
+            elif gradient is not None:
+                parameter.grad = gradient.clone() if parameter.grad is None else parameter.grad.add_(gradient)
+
+    def clear(self) -> None:
+        """Give back the memory of all recordings."""
+        self.recordings.clear()
+        self.pool = torch.cuda.graph_pool_handle() if self.scale.is_cuda else None
 
     def record(self, batch: B) -> Recording[B]:
         """Do the work once by hand, which compiles kernels and fills caches, and once more for the record."""
         device = self.scale.device
         here = each_tensor(batch, lambda tensor: tensor.to(device, copy=True))
+        stream = torch.cuda.Stream(device)
         with torch.random.fork_rng([device]):
-            self.stream.wait_stream(torch.cuda.current_stream(device))
-            with torch.cuda.stream(self.stream):
+            stream.wait_stream(torch.cuda.current_stream(device))
+            with torch.cuda.stream(stream):
                 self.compute(here)
-            torch.cuda.current_stream(device).wait_stream(self.stream)
+            torch.cuda.current_stream(device).wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self.pool, stream=self.stream):
+        # The thread that makes batches pins memory meanwhile: only this thread's calls may spoil a recording.
+        with torch.cuda.graph(graph, pool=self.pool, stream=stream, capture_error_mode="thread_local"):
             loss, gradients = self.compute(here)
         return Recording(graph, here, loss, gradients, list(self.model.buffers()))
 

@@ -21,8 +21,10 @@ def prepare(config: TrainConfig) -> torch.device:
     if config.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
-    keep_freed_memory()
-    return pick(config.device)
+    device = pick(config.device)
+    if device.type == "cpu":
+        keep_freed_memory()
+    return device
 
 
 def pick(name: str) -> torch.device:
@@ -37,17 +39,12 @@ def pick(name: str) -> torch.device:
 
 def settle(config: TrainConfig, before: TrainConfig | None) -> TrainConfig:
     """Make `auto` definite: as the run began (`before`), or for a new run as suits the device."""
-    if before:
-        layout, precision = before.layout, before.precision
-    else:
-        cuda = pick(config.device).type == "cuda"
-        layout = "packed" if cuda else "padded"
-        precision = "bfloat16" if cuda and torch.cuda.is_bf16_supported() else "float32"
-    return replace(
-        config,
-        layout=layout if config.layout == "auto" else config.layout,
-        precision=precision if config.precision == "auto" else config.precision,
-    )
+    if config.precision != "auto":
+        return config
+    if before and before.precision != "auto":
+        return replace(config, precision=before.precision)
+    half = pick(config.device).type == "cuda" and torch.cuda.is_bf16_supported()
+    return replace(config, precision="bfloat16" if half else "float32")
 
 
 def keep_freed_memory() -> None:

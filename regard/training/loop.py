@@ -60,7 +60,7 @@ class Loop(Generic[B]):
         self.captured = None
         if self.device.type == "cuda" and not (config.deterministic or config.recompute):
             self.captured = Captured(task.loss, self.model, self.precision)
-        self.fitting = Fitting(task, self.device, partial(say, console))
+        self.fitting = Fitting(task, self.device, partial(say, console), self.captured.clear if self.captured else None)
         self.progress = Progress()
         # On the device: adding to them waits for nothing.
         self.update_loss = torch.zeros((), device=self.device)

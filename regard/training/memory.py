@@ -31,15 +31,27 @@ def out_of_memory(error: BaseException) -> bool:
 class Fitting(Generic[B]):
     """Cuts batches to what the memory of a device holds, as far as that is known."""
 
-    def __init__(self, task: Task[B], device: torch.device, tell: Callable[[str], None]) -> None:
-        self.task, self.device, self.tell = task, device, tell
+    def __init__(
+        self,
+        task: Task[B],
+        device: torch.device,
+        tell: Callable[[str], None],
+        release: Callable[[], None] | None = None,
+    ) -> None:
+        """`release` gives back memory that is held for speed alone."""
+        self.task, self.device, self.tell, self.release = task, device, tell, release
         self.limit = math.inf  # positions, padding included, that a batch may have
 
     def each(self, batches: list[B], begin: Callable[[], None], compute: Callable[[B], None]) -> None:
         """`begin()`, then `compute` for every batch; where one does not fit, all again in smaller parts."""
-        before = self.limit
+        before, release = self.limit, self.release
         while (failed := self.attempt(batches, begin, compute)) is not None:
-            self.lower(failed)
+            if release:  # once: what did not fit beside it may fit without it
+                release()
+                release = None
+            else:
+                self.lower(failed)
+            torch.cuda.empty_cache()
         if self.limit < before:
             self.tell(
                 f"Batches of more than {self.limit:,.0f} tokens, padding included, do not fit into memory: they are "
@@ -76,7 +88,6 @@ class Fitting(Generic[B]):
             )
         # A little more than half: two halves of a batch of this size pass, one row of padding more or less.
         self.limit = 0.75 * positions
-        torch.cuda.empty_cache()
 
     def rehearse(self, batch: B, begin: Callable[[], None], compute: Callable[[B], None], reserve: int) -> None:
         """Compute a batch for its memory alone, and leave no trace but a limit where it did not fit.

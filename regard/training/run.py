@@ -73,6 +73,11 @@ class Run:
             files = {split: getattr(recipe.data, split) for split in ("train", "valid", "test")}
             changed = differences(recipe, replace(theirs, data=replace(theirs.data, **files)))
             longer = extend and recipe.train.steps >= theirs.train.steps
+            if longer and changed and theirs.train.schedule == "linear":
+                raise RegardError(
+                    f"{path} was planned to end at step {theirs.train.steps}, where its linear schedule ends: it "
+                    f"cannot be extended. Start a new run from its weights with --set init={path}."
+                )
             if changed and not (longer and all(line.startswith(EXTENDABLE) for line in changed)):
                 raise RegardError(
                     f"{path} holds a run of another recipe. It differs in: {'; '.join(changed)}. Give another "

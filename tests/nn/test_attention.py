@@ -38,9 +38,13 @@ def test_attention_is_the_papers_formula_on_a_hand_sized_example() -> None:
     assert attention(q, k, v).item() == pytest.approx(share, abs=1e-6)
 
 
+@pytest.mark.parametrize("short", [0, 64], ids=["torch's kernel", "batched products"])
 @pytest.mark.parametrize("d_v", [4, 7])
 @pytest.mark.parametrize("name", MASKS)
-def test_written_out_and_fused_agree_in_value_and_gradient(name: str, d_v: int) -> None:
+def test_written_out_and_fused_agree_in_value_and_gradient(
+    name: str, d_v: int, short: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("regard.nn.attention.SHORT", short)
     mask, causal = MASKS[name]()
     results = []
     for function in (attention, fused_attention):
@@ -53,8 +57,12 @@ def test_written_out_and_fused_agree_in_value_and_gradient(name: str, d_v: int) 
         torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("short", [0, 64], ids=["torch's kernel", "batched products"])
 @pytest.mark.parametrize("function", [attention, fused_attention])
-def test_a_fully_masked_row_gives_zeros_in_value_and_gradient(function: Callable[..., Tensor]) -> None:
+def test_a_fully_masked_row_gives_zeros_in_value_and_gradient(
+    function: Callable[..., Tensor], short: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("regard.nn.attention.SHORT", short)
     q, k, v = draw()
     mask = torch.ones(2, 1, 5, 5, dtype=torch.bool)
     mask[0, :, 2] = False  # one query of the first sentence

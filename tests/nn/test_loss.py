@@ -21,7 +21,7 @@ def _seeded() -> None:
 
 @pytest.fixture(params=[1, 5, N, 1000], ids="{} rows at a time".format)
 def _chunked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CHUNK_BYTES", request.param * ROW)
+    monkeypatch.setitem(module.CHUNK_BYTES, "cpu", request.param * ROW)
 
 
 def inputs(dtype: torch.dtype = torch.float64, n: int = N, d: int = D, v: int = V) -> tuple[Tensor, Tensor, Tensor]:
@@ -139,7 +139,7 @@ def test_no_positions_have_no_loss() -> None:
 
 @pytest.mark.parametrize("n", [0, 1, 5, 6, 99])
 def test_chunks_are_even_and_leave_nothing_out(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CHUNK_BYTES", 5 * 4)
+    monkeypatch.setitem(module.CHUNK_BYTES, "cpu", 5 * 4)
     slices = list(chunks(n, 4, torch.device("cpu")))
     assert [i for part in slices for i in range(n)[part]] == list(range(n))
     sizes = [part.stop - part.start for part in slices]

@@ -38,7 +38,7 @@ def make_task(changes: dict[str, Any] | None = None) -> TranslationTask:
 
 
 def test_the_decoder_sees_the_target_shifted_right_behind_the_start_symbol() -> None:
-    task = make_task()
+    task = make_task({"train.layout": "padded"})
     batch = task.batch(np.array([0, 1, 2]), CPU)
     expected = [task.pairs.target[i].tolist() for i in range(3)]
     assert batch.expected.tolist() == [token for sentence in expected for token in sentence]

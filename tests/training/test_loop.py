@@ -203,11 +203,9 @@ def test_an_unknown_device_is_said_in_a_sentence(tiny_recipe: dict[str, Any], tm
 def test_auto_is_what_suits_the_device_or_what_the_run_began_with() -> None:
     config = TrainConfig(device="cpu")
     began = settle(config, None)
-    assert (began.layout, began.precision) == ("padded", "float32")
-    elsewhere = settle(config, replace(config, layout="packed", precision="bfloat16"))
-    assert (elsewhere.layout, elsewhere.precision) == ("packed", "bfloat16")
-    asked = settle(replace(config, layout="packed"), began)
-    assert (asked.layout, asked.precision) == ("packed", "float32")
+    assert began.precision == "float32"
+    assert settle(config, replace(config, precision="bfloat16")).precision == "bfloat16"
+    assert settle(replace(config, precision="bfloat16"), began).precision == "bfloat16"
 
 
 def test_tensorboard_has_the_curves_of_the_log(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def make_loop(folder: Path, said: list[str] | None = None, **changes: Any) -> Lo
 def holding(loop: Loop[TranslationBatch], sentences: int) -> list[int]:
     """Have the loss run out of memory, after half its work, for batches of more sentences; gives the sizes tried."""
     tried: list[int] = []
-    loss = loop.loss
+    loss = loop.task.loss
 
     def limited(batch: TranslationBatch) -> Tensor:
         tried.append(len(batch.numbers))
@@ -89,7 +89,7 @@ def holding(loop: Loop[TranslationBatch], sentences: int) -> list[int]:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate …")
         return value
 
-    loop.loss = limited  # type: ignore[method-assign,assignment]
+    loop.task.loss = limited  # type: ignore[method-assign]
     return tried
 
 
@@ -140,7 +140,7 @@ def test_other_errors_are_not_mistaken_for_a_lack_of_memory(tmp_path: Path) -> N
     def broken(batch: TranslationBatch) -> Tensor:
         raise RuntimeError("shapes do not match")
 
-    loop.loss = broken  # type: ignore[method-assign,assignment]
+    loop.task.loss = broken  # type: ignore[method-assign]
     with pytest.raises(RuntimeError, match="shapes"):
         gradient(loop, [np.arange(9)])
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.util import find_spec
 
+import torch
 from torch import Tensor
 
 
@@ -19,4 +20,4 @@ def installed() -> bool:
 
 def usable(x: Tensor) -> bool:
     """Whether the kernels can take the place of torch's operations on x."""
-    return x.is_cuda and installed()
+    return x.is_cuda and x.dtype != torch.float64 and installed()

@@ -24,6 +24,7 @@ from torch import Tensor
 from regard.nn.kernels.chance import draw_seed, keep, threshold
 
 LONGEST = 128  # the largest tile; longer sequences are for the library's kernel
+ROOM = 128 * 64 * 4  # bytes of one operand, longest × head, that a program can hold beside the others
 
 
 class Heads(NamedTuple):
@@ -53,6 +54,12 @@ class Settings(NamedTuple):
 def tile(longest: int) -> int:
     """The tile for sequences of up to `longest` positions: 16 is the least a matrix unit takes."""
     return max(16, triton.next_power_of_2(longest))
+
+
+def fits(dtype: torch.dtype, heads: Heads, settings: Settings) -> bool:
+    """Whether a program can hold one head of a whole sequence."""
+    width = tile(max(heads.d_k, heads.d_v))
+    return settings.longest <= LONGEST and tile(settings.longest) * width * dtype.itemsize <= ROOM
 
 
 def warps(block: int) -> int:

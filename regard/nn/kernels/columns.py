@@ -37,7 +37,7 @@ def sum_rows(g: Tensor, h: Tensor | None = None) -> Tensor:
     """
     n, D = g.shape
     rows, block = 16, min(256, triton.next_power_of_2(D))
-    programs = min(PROGRAMS // triton.cdiv(D, block), triton.cdiv(n, rows))
+    programs = min(max(1, PROGRAMS // triton.cdiv(D, block)), triton.cdiv(n, rows))
     sums = torch.empty(programs, D, dtype=torch.float32, device=g.device)
     columns_kernel[(triton.cdiv(D, block), programs)](
         g, g if h is None else h, sums, n, D, ROWS=rows, BLOCK=block, RELU=h is not None, num_warps=4

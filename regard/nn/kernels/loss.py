@@ -15,12 +15,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from regard.nn import loss
 from regard.nn.kernels.columns import sum_rows
+from regard.nn.layout import ALIGNED
+from regard.nn.linear import wide_product
 
-ALIGNED = 64  # a row of logits is a multiple of this
-CHUNK_BYTES = 512 * 2**20  # of logits at a time
-
-IGNORED = tl.constexpr(-100)  # as in torch.nn.functional.cross_entropy
+IGNORED = tl.constexpr(loss.IGNORED)
 
 
 @triton.jit
@@ -44,8 +44,8 @@ def loss_kernel(logits, targets, losses, V, row, smoothing, GRADIENT: tl.constex
     real = target != IGNORED
     right = tl.load(logits + tl.where(real, target, 0)).to(tl.float32)
     mean = tl.sum(plain, axis=0) / V
-    loss = (log_sum - smoothing * mean) * 0.6931471805599453 - (1.0 - smoothing) * right  # ln 2
-    tl.store(losses + tl.program_id(0), tl.where(real, loss, 0.0))
+    value = (log_sum - smoothing * mean) * 0.6931471805599453 - (1.0 - smoothing) * right  # ln 2
+    tl.store(losses + tl.program_id(0), tl.where(real, value, 0.0))
     if GRADIENT:
         tl.debug_barrier()  # every thread has read the right token's logit before one overwrites it
         for start in range(0, row, BLOCK):
@@ -77,9 +77,7 @@ def loss_and_gradients(
     d_hidden = torch.empty_like(hidden) if needed[0] else None
     d_weight = torch.zeros(len(w), w.shape[1], dtype=torch.float32, device=w.device) if needed[1] else None
     d_bias = torch.zeros(len(w), dtype=torch.float32, device=w.device) if needed[2] else None
-    chunk = max(1, CHUNK_BYTES // (len(w) * w.element_size()))
-    count = -(-n // chunk)
-    for rows in (slice(n * i // count, n * (i + 1) // count) for i in range(count)):
+    for rows in loss.chunks(n, len(w) * w.element_size(), hidden.device):
         z = F.linear(hidden[rows], w, b)  # (rows, V + extra)
         smoothed_rows(z, V, targets[rows], losses[rows], smoothing, any(needed))
         if d_hidden is not None:
@@ -93,8 +91,3 @@ def loss_and_gradients(
         None if d_weight is None else d_weight[:V].to(weight.dtype),
         None if d_bias is None else d_bias[:V].to(weight.dtype),
     )  # fmt: skip
-
-
-def wide_product(a: Tensor, b: Tensor) -> Tensor:
-    """a b in float32, whatever their type."""
-    return torch.mm(a, b) if a.dtype == torch.float32 else torch.mm(a, b, out_dtype=torch.float32)

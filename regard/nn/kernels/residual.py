@@ -102,11 +102,11 @@ class ResidualNorm(torch.autograd.Function):
         out = torch.empty_like(x)
         means, scales = (torch.empty(n, dtype=torch.float32, device=x.device) for _ in range(2))
         seed = draw_seed(x.device) if p else None
-        rows, warps = shape(D)
+        rows = rows_of(D)
         norm_kernel[(triton.cdiv(n, rows),)](
             x, x if y is None else y, z, out, means, scales, weight, bias, means if seed is None else seed,
             n, eps, threshold(p), 1 / (1 - p),
-            D=D, BLOCK=triton.next_power_of_2(D), ROWS=rows, ADD=y is not None, DROPOUT=p > 0, num_warps=warps,
+            D=D, BLOCK=triton.next_power_of_2(D), ROWS=rows, ADD=y is not None, DROPOUT=p > 0, num_warps=4,
         )  # fmt: skip
         ctx.save_for_backward(z, means, scales, weight, seed)
         ctx.p, ctx.adds = p, y is not None
@@ -116,7 +116,7 @@ class ResidualNorm(torch.autograd.Function):
     def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor | None, ...]:
         z, means, scales, weight, seed = ctx.saved_tensors
         n, D = len(means), z.shape[-1]
-        rows, warps = shape(D)
+        rows = rows_of(D)
         programs = min(PROGRAMS, triton.cdiv(n, rows))
         dx = torch.empty_like(z)
         dy = torch.empty_like(z) if ctx.p else dx
@@ -124,7 +124,7 @@ class ResidualNorm(torch.autograd.Function):
         norm_backward_kernel[(programs,)](
             d_out.contiguous(), z, means, scales, weight, means if seed is None else seed, dx, dy, sums,
             n, threshold(ctx.p), 1 / (1 - ctx.p),
-            D=D, BLOCK=triton.next_power_of_2(D), ROWS=rows, DROPOUT=ctx.p > 0, num_warps=warps,
+            D=D, BLOCK=triton.next_power_of_2(D), ROWS=rows, DROPOUT=ctx.p > 0, num_warps=4,
         )  # fmt: skip
         d_weight, d_bias = sums.sum(0)
         return dx, (dy if ctx.adds else None), d_weight, d_bias, None, None
@@ -135,18 +135,18 @@ class ResidualSum(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, y: Tensor, p: float) -> Tensor:
         seed = draw_seed(y.device)
         ctx.save_for_backward(seed)
-        ctx.p = p
+        ctx.p, ctx.y_type = p, y.dtype
         return dropped_sum(x.contiguous(), y, seed, p)
 
     @staticmethod
     def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor | None, ...]:
         (seed,) = ctx.saved_tensors
-        return d_out, dropped_sum(None, d_out, seed, ctx.p), None
+        return d_out, dropped_sum(None, d_out, seed, ctx.p).to(ctx.y_type), None
 
 
 def dropped_sum(x: Tensor | None, y: Tensor, seed: Tensor, p: float) -> Tensor:
     y = y.contiguous()
-    out = torch.empty_like(y)
+    out = torch.empty_like(y if x is None else x)
     block = 2048
     sum_kernel[(triton.cdiv(y.numel(), block),)](
         y if x is None else x, y, out, seed, y.numel(), threshold(p), 1 / (1 - p), ADD=x is not None, BLOCK=block
@@ -154,10 +154,9 @@ def dropped_sum(x: Tensor | None, y: Tensor, seed: Tensor, p: float) -> Tensor:
     return out
 
 
-def shape(D: int) -> tuple[int, int]:
-    """Rows of a tile and warps for it, so that each thread holds a handful of numbers."""
-    rows = max(1, 2048 // triton.next_power_of_2(D))
-    return rows, 4
+def rows_of(D: int) -> int:
+    """Rows of a tile for four warps, so that each thread holds a handful of numbers."""
+    return max(1, 2048 // triton.next_power_of_2(D))
 
 
 def residual_norm(x: Tensor, y: Tensor | None, weight: Tensor, bias: Tensor, p: float, eps: float) -> Tensor:
@@ -166,5 +165,5 @@ def residual_norm(x: Tensor, y: Tensor | None, weight: Tensor, bias: Tensor, p: 
 
 
 def residual_sum(x: Tensor, y: Tensor, p: float) -> Tensor:
-    """x + dropout(y)."""
+    """x + dropout(y), in x's type."""
     return ResidualSum.apply(x, y, p) if p else x + y

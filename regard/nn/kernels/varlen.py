@@ -23,8 +23,9 @@ def causal_argument() -> dict[str, Any]:
     return {"is_causal": True} if "is_causal" in known else {"window_size": (-1, 0)}
 
 
-def takes(x: Tensor, heads: Heads, settings: Settings) -> bool:
-    return x.dtype in (torch.bfloat16, torch.float16) and not settings.dropout and heads.d_k == heads.d_v
+def takes(dtype: torch.dtype, heads: Heads, settings: Settings) -> bool:
+    half, plain = dtype in (torch.bfloat16, torch.float16), not settings.dropout and heads.d_k == heads.d_v
+    return half and plain and heads.d_k <= 256 and heads.d_k % 8 == 0
 
 
 def varlen_attention(projected: Tensor, memory: Tensor | None, heads: Heads, settings: Settings) -> Tensor:

@@ -11,6 +11,7 @@ from regard.nn.kernels.columns import sum_rows
 from regard.nn.kernels.embedding import embed
 from regard.nn.kernels.loss import loss_and_gradients, smoothed_rows
 from regard.nn.kernels.residual import residual_norm, residual_sum
+from regard.nn.loss import CHUNK_BYTES
 
 D = 24  # not a power of two
 
@@ -91,7 +92,7 @@ def test_smoothed_rows_leave_logits_alone_when_no_gradient_is_wanted() -> None:
 
 @pytest.mark.parametrize("has_bias", [False, True])
 def test_loss_and_gradients_through_the_projection(has_bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regard.nn.kernels.loss.CHUNK_BYTES", 3 * 128 * 4)  # three rows at a time
+    monkeypatch.setitem(CHUNK_BYTES, "cpu", 3 * 128 * 4)  # three rows at a time
     inputs = leaves((7, 8), (100, 8), (100,))[: 3 if has_bias else 2]
     hidden, weight, bias = (*inputs, None)[:3]
     targets = torch.tensor([3, 0, 99, -100, 50, 7, 7])

@@ -1,0 +1,41 @@
+"""Linear maps for training equal torch's, in value and gradient."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from regard.nn.linear import linear, linear_relu, onednn_takes, side_by_side
+
+
+@pytest.mark.parametrize("shape", [(7, 6), (2, 3, 6)], ids=["rows", "a rectangle"])
+@pytest.mark.parametrize("relu", [False, True])
+def test_products_by_onednn_equal_torchs(shape: tuple[int, ...], relu: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.nn.linear.LARGE", 0)
+    torch.manual_seed(0)
+    inputs = [torch.randn(*size, requires_grad=True) for size in (shape, (5, 6), (5,))]
+    assert onednn_takes(inputs[0])
+    ours = (linear_relu if relu else linear)(*inputs)
+    theirs = F.linear(*inputs).relu() if relu else F.linear(*inputs)
+    torch.testing.assert_close(ours, theirs)
+    direction = torch.randn_like(ours)
+    for a, b in zip(
+        torch.autograd.grad(ours, inputs, direction), torch.autograd.grad(theirs, inputs, direction), strict=True
+    ):
+        torch.testing.assert_close(a, b)
+
+
+def test_only_the_gradients_that_are_needed_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.nn.linear.LARGE", 0)
+    x, weight = torch.randn(4, 3), torch.randn(2, 3, requires_grad=True)
+    (gradient,) = torch.autograd.grad(linear(x, weight).sum(), weight)
+    torch.testing.assert_close(gradient, x.sum(0).expand(2, 3))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_maps_side_by_side_are_the_maps_one_by_one(bias: bool) -> None:
+    torch.manual_seed(0)
+    parts, x = [nn.Linear(6, width, bias=bias) for width in (4, 3, 5)], torch.randn(2, 7, 6)
+    torch.testing.assert_close(side_by_side(x, *parts), torch.cat([part(x) for part in parts], dim=-1))
