@@ -32,6 +32,7 @@ RECIPE: dict[str, Any] = {
     "train": {
         "steps": 50, "batch_tokens": 200, "warmup_steps": 100, "report_every": 10, "valid_every": 20,
         "valid_sentences": 4, "save_every": 25, "keep": 2, "average": 2, "tensorboard": False, "threads": 1,
+        "precision": "float32",
     },
 }  # fmt: skip
 # Whole batches, odd ones, a single sentence that leaves rank 1 with nothing, and all of these in one update.
