@@ -6,7 +6,7 @@
 Europarl English → German, the paper's base model (N = 6, d_model 512, d_ff 2048, 8 heads) with one tied vocabulary of
 32,000, tokenised beforehand. The clock starts with the process and includes imports, compilation and everything else;
 it stops when the weights are on the disk. These final weights then translate the whole of `valid` with a beam of 4, and
-sacreBLEU scores the result. `valid` is looked at once, after training.
+sacreBLEU scores the result. Nothing in a run depends on `valid`: its loss is reported once, at the last step.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def rehearse(loop: Any) -> tuple[float, float]:
 
     go(1)
     first = time.time() - BEGAN
-    go(24)  # every shape of batch has been recorded
+    go(24)  # these shapes have been recorded
     before = time.time()
     go(24)
     loop.optimiser.state.clear()

@@ -123,7 +123,7 @@ class TrainConfig:
     clip_norm: float = 0.0  # 0: no clipping (the paper)
     layout: Literal["packed", "padded"] = "packed"  # sentences end to end, or rows of a rectangle with padding
     precision: Literal["auto", "float32", "bfloat16"] = "auto"  # auto: bfloat16 products on a GPU that has them
-    recompute: bool = False  # recompute activations in the backward pass: less memory, about a third more time
+    recompute: bool = False  # compute layers again in the backward pass: less memory, one more forward pass
     deterministic: bool = False  # bit-exact on a GPU too, at some cost
     device: str = "auto"
     threads: int = 0  # 0: torch's own choice

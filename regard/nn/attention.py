@@ -26,7 +26,7 @@ from regard.nn.layout import Layout
 from regard.nn.linear import linear, product_type, side_by_side
 from regard.nn.masks import causal_mask, key_mask
 
-SHORT = 64  # keys, up to which two batched products beat the fused kernel on a CPU
+SHORT = 64  # keys, up to which two batched products take the place of the fused kernel on a CPU (docs/log.md)
 
 
 def attention_weights(q: Tensor, k: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:

@@ -3,9 +3,9 @@
     dropout(x) = x ⊙ m / (1 − p),   each entry of m 0 with probability p, else 1
 
 Departures from the paper: p is rounded to a multiple of 2^-16 on a CPU, and the scale with it, so that the
-mean stays exact.
+mean stays exact; kernels round it to 2^-31.
 
-torch draws a CPU's masks one by one from a Mersenne Twister, up to a tenth of a training step. Here each
+torch draws a CPU's masks one by one from a Mersenne Twister (docs/log.md has what that costs). Here each
 call takes one number from torch's default generator, so that its state decides every mask, and seeds a
 faster stream with it: one thread's, so that the number of threads changes nothing.
 """

@@ -1,9 +1,4 @@
-"""Translation: parallel text, the Transformer, label-smoothed cross-entropy, BLEU.
-
-Label smoothing (§5.4) follows the work the paper cites, Szegedy et al. 2016: the target distribution is
-(1 − ε) on the right token plus ε spread evenly over *all* V tokens, the right one included. The published
-code spreads ε over the other V − 1; the difference is of the order ε/V.
-"""
+"""Translation: parallel text, the Transformer, label-smoothed cross-entropy (`nn.loss`), BLEU."""
 
 from __future__ import annotations
 

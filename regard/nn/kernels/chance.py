@@ -3,8 +3,8 @@
 A mask is a function of a 64-bit seed and the element's number, so nothing of it is stored. The seed comes from torch's
 generator on the device: a checkpoint restores it, and a captured graph draws a new one at each replay.
 
-The function is two rounds of a multiply–xorshift hash, a tenth of Philox's work, which would otherwise be a good part
-of the time of every kernel that drops.
+The function is three rounds of a multiply–xorshift hash: a dozen operations where Philox takes ten rounds of its own,
+which would be a good part of the time of every kernel that drops.
 """
 
 from __future__ import annotations
