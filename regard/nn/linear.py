@@ -65,12 +65,15 @@ class CpuLinear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         rows, weight, h = ctx.saved_tensors
-        g = g.reshape(-1, g.shape[-1])
+        g = g.reshape(-1, g.shape[-1]).contiguous()
         if h is not None:
-            g = torch.ops.aten.threshold_backward(g, h, 0)
+            torch.ops.aten.threshold_backward.grad_input(g, h, 0, grad_input=g)
         need_x, need_weight, need_bias, _ = ctx.needs_input_grad
         dx = onednn_product(g, weight.t(), None, False).view(ctx.shape) if need_x else None
-        return dx, g.t() @ rows if need_weight else None, g.sum(0) if need_bias else None, None
+        dw = None
+        if need_weight:  # the wider factor first, which MKL likes better
+            dw = g.t() @ rows if g.shape[1] >= rows.shape[1] else (rows.t() @ g).t().contiguous()
+        return dx, dw, g.sum(0) if need_bias else None, None
 
 
 def onednn_product(x: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> Tensor:
