@@ -9,10 +9,12 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -231,11 +233,21 @@ def given(**options: Any) -> dict[str, Any]:
 train.__doc__ = (train.__doc__ or "").replace("RECIPES", ", ".join(shipped()))
 
 
+def stop_at_once(number: int, frame: FrameType | None) -> None:
+    """End on Ctrl-C. An exception would do, were it not that libraries swallow one in the middle of an import and go on
+    with half a module; training has its own way to stop."""
+    warn("regard: interrupted. The same command starts again, or goes on from the last checkpoint.")
+    sys.stdout.flush()
+    os._exit(130)
+
+
 def main(command: Callable[[], None] = app) -> None:
     """Run the command; a known problem ends in one sentence. Text goes in and out as UTF-8, whatever the locale."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8")
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where the caller has it ignored
+        signal.signal(signal.SIGINT, stop_at_once)
     try:
         command()
     except RegardError as error:
@@ -244,9 +256,6 @@ def main(command: Callable[[], None] = app) -> None:
         if not (interrupted and rank() != "0"):
             console.print(f"regard: {error}", style=style, highlight=False, markup=False, soft_wrap=True)
         sys.exit(130 if interrupted else 2)
-    except KeyboardInterrupt:
-        warn("regard: interrupted. The same command starts again, or goes on from the last checkpoint.")
-        sys.exit(130)
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

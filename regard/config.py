@@ -144,6 +144,8 @@ class TrainConfig:
         )  # fmt: skip
         at_least(self, "train", lr_scale=0.0, peak_lr=0.0, clip_norm=0.0, adam_eps=0.0)
         between(self, "train", 0.0, 1.0, "label_smoothing", "beta1", "beta2")
+        if self.batch_tokens > 2**31:
+            raise RegardError(f"train.batch_tokens = {self.batch_tokens} must be at most {2**31}.")
         if self.best_by == "bleu" and not self.valid_sentences:
             raise RegardError('train.best_by = "bleu" needs train.valid_sentences of at least 1.')
         if self.average > self.keep:

@@ -257,3 +257,24 @@ def test_help_teaches() -> None:
         assert all(word in printed for word in words), printed
     assert "translate" in run("--help").stdout
     assert run("--version").stdout == f"regard {regard.__version__}\n"
+
+
+def test_ctrl_c_ends_the_command_even_where_a_library_would_swallow_it() -> None:
+    code = """
+import os, signal, time
+from regard.cli import main
+
+def command():
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(5)
+    except BaseException:  # as some do around an import
+        pass
+    print("went on")
+
+main(command)
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 130
+    assert "regard: interrupted." in result.stderr
+    assert "went on" not in result.stdout

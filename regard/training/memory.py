@@ -54,7 +54,7 @@ class Fitting(Generic[B]):
             torch.cuda.empty_cache()
         if self.limit < before:
             self.tell(
-                f"Batches of more than {self.limit:,.0f} tokens, padding included, do not fit into memory: they are "
+                f"Batches of more than {self.limit:,.0f} positions do not fit into memory: they are "
                 "computed in parts, with the same gradient."
             )
 

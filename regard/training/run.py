@@ -79,10 +79,14 @@ class Run:
                     f"cannot be extended. Start a new run from its weights with --set init={path}."
                 )
             if changed and not (longer and all(line.startswith(EXTENDABLE) for line in changed)):
+                advice = (
+                    "--extend lets a run grow in steps and change in nothing but the machine it runs on."
+                    if extend
+                    else "To train it longer, add --extend."
+                )
                 raise RegardError(
                     f"{path} holds a run of another recipe. It differs in: {'; '.join(changed)}. Give another "
-                    f"directory with --run, start from its weights there with --set init={path}, or, to train it "
-                    "longer, add --extend."
+                    f"directory with --run, or start from its weights there with --set init={path}. {advice}"
                 )
         return run
 

@@ -80,6 +80,12 @@ def prepare(recipe: Recipe, run: Run, console: Console) -> Loop[Any]:
     task = translation.prepare(recipe, run.tokenizer, initial, partial(say, console), ranks.lead)
     if parent:
         start_from(parent, recipe.model, task.model)
+    if recipe.train.steps < recipe.train.warmup_steps:
+        say(
+            console,
+            f"Note: train.steps = {recipe.train.steps} is less than train.warmup_steps = {recipe.train.warmup_steps}: "
+            "the learning rate will not reach its peak.",
+        )
     loop = Loop(task, recipe.train, run, console)
     say(
         console,
