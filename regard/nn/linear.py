@@ -59,7 +59,7 @@ class CpuLinear(torch.autograd.Function):
         rows = x.reshape(-1, x.shape[-1])
         out = onednn_product(rows, weight, bias, relu)
         ctx.save_for_backward(rows, weight, out if relu else None)
-        ctx.has_bias, ctx.shape = bias is not None, x.shape
+        ctx.shape = x.shape
         return out.view(*x.shape[:-1], -1)
 
     @staticmethod
@@ -67,7 +67,7 @@ class CpuLinear(torch.autograd.Function):
         rows, weight, h = ctx.saved_tensors
         g = g.reshape(-1, g.shape[-1]).contiguous()
         if h is not None:
-            torch.ops.aten.threshold_backward.grad_input(g, h, 0, grad_input=g)
+            g = torch.ops.aten.threshold_backward(g, h, 0)
         need_x, need_weight, need_bias, _ = ctx.needs_input_grad
         dx = onednn_product(g, weight.t(), None, False).view(ctx.shape) if need_x else None
         dw = None
@@ -120,7 +120,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def linear_relu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """max(0, x Wᵀ + b), for one reader: its gradient is overwritten on the way back."""
+    """max(0, x Wᵀ + b), for one reader: on a GPU its gradient is overwritten on the way back."""
     if mixed(x):
         return MixedLinear.apply(x, weight, bias, True)
     return CpuLinear.apply(x, weight, bias, True) if worth_onednn(x, weight) else F.linear(x, weight, bias).relu_()

@@ -89,8 +89,11 @@ def each_tensor(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
 
 def tensors(value: Any) -> list[Tensor]:
     """Every tensor in a dataclass, in the order of its fields."""
-    if isinstance(value, Tensor):
-        return [value]
-    if is_dataclass(value) and not isinstance(value, type):
-        return [tensor for item in fields(value) for tensor in tensors(getattr(value, item.name))]
-    return []
+    found: list[Tensor] = []
+
+    def note(tensor: Tensor) -> Tensor:
+        found.append(tensor)
+        return tensor
+
+    each_tensor(value, note)
+    return found
