@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.setting import END, FIRST_WORD, Setting
+from regard.data.batching import cut_packed
 
 SENTENCES_PER_TOKEN = 180  # generated pairs per token of the budget: 4.5 million, as WMT, for 25,000
 LENGTHS = {"short": (26.0, 0.6, 128), "long": (300.0, 0.5, 1024)}  # median, spread of the logarithm, longest
@@ -63,9 +64,9 @@ def choose(pairs: Pairs, setting: Setting) -> list[Batch]:
     order = chance.permutation(len(pairs.lengths))
     order = order[np.lexsort((pairs.lengths[order, 0], pairs.lengths[order, 1]))]
     chosen, seen = [], set()
-    runs = cut(pairs.lengths[order], setting.budget)
+    runs = cut_packed(order, pairs.lengths[order], setting.budget)
     for i in chance.permutation(len(runs)):
-        numbers = order[runs[i]]
+        numbers = runs[i]
         lengths = pairs.lengths[numbers]
         shape = (len(numbers), *lengths.max(axis=0).tolist())
         partial = lengths.sum(axis=0).max() < setting.budget / 2  # the last of the corpus
@@ -80,18 +81,6 @@ def choose(pairs: Pairs, setting: Setting) -> list[Batch]:
         + (" with a shape of their own" if setting.shapes == "real" else "")
         + f", but the run needs {setting.n_batches}: take fewer --rounds, --updates or --batches, or less --budget."
     )
-
-
-def cut(lengths: np.ndarray, budget: int) -> list[slice]:
-    """Greedy runs of sorted pairs; lengths: (n, 2). A pair over the budget gets a batch of its own."""
-    ends = lengths.cumsum(axis=0)  # (n, 2)
-    runs, start, before = [], 0, np.zeros(2, dtype=ends.dtype)
-    while start < len(lengths):
-        end = min(int(np.searchsorted(ends[:, side], before[side] + budget, side="right")) for side in (0, 1))
-        end = max(end, start + 1)
-        runs.append(slice(start, end))
-        start, before = end, ends[end - 1]
-    return runs
 
 
 def fill(pairs: Pairs, chosen: Sequence[np.ndarray], setting: Setting, chance: np.random.Generator) -> list[Batch]:

@@ -84,7 +84,7 @@ def train(
         return
     place = run or Path("runs") / resolved.name
     regard.train(resolved, place, console=console, extend=extend)
-    if rank() == "0":
+    if first_rank():
         print((place / "report" / "report.txt").read_text(encoding="utf-8"), end="")
 
 
@@ -216,9 +216,11 @@ def view(
     print(f"{translation.text}\n\n{alignment_picture(model, translation)}\n\n{page}\n{png}")
 
 
-def rank() -> str:
-    """Which of the processes under torchrun this is; the first alone speaks of what all of them know."""
-    return os.environ.get("RANK", "0") if os.environ.get("WORLD_SIZE", "1") != "1" else "0"
+def first_rank() -> bool:
+    """Whether to speak of what all processes under torchrun know."""
+    from regard.training import ranks  # here: it loads torch
+
+    return ranks.first()
 
 
 def warn(text: str) -> None:
@@ -253,7 +255,7 @@ def main(command: Callable[[], None] = app) -> None:
     except RegardError as error:
         interrupted = isinstance(error, Interrupted)
         style = "yellow" if interrupted else "red"
-        if not (interrupted and rank() != "0"):
+        if not interrupted or first_rank():
             console.print(f"regard: {error}", style=style, highlight=False, markup=False, soft_wrap=True)
         sys.exit(130 if interrupted else 2)
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
