@@ -19,7 +19,7 @@ from regard.tasks.task import pin
 from regard.tasks.translation import Pairs, TranslationBatch, smoothed_loss
 from regard.training.captured import Captured
 from regard.training.device import keep_freed_memory
-from regard.training.optim import adam
+from regard.training.optim import Adam
 
 
 def build_ours(setting: Setting, device: torch.device) -> System:
@@ -48,7 +48,7 @@ def on_gpu(setting: Setting, device: torch.device) -> System:
         return pin(all_of(batch).filled_batch(numbers(batch), START, setting.budget, model.longest), device)
 
     def update(batch: TranslationBatch) -> Tensor:
-        optimiser.zero_grad(set_to_none=True)
+        optimiser.zero_grad()
         loss = captured.gradient(batch, batch.n_tokens)
         optimiser.step()
         return loss
@@ -89,13 +89,12 @@ def rectangle(sentences: list[np.ndarray], device: torch.device) -> tuple[Tensor
     return Packed.of(lengths).pad(flat).to(device), Padded.of(lengths).to(device)
 
 
-def model_and_optimiser(setting: Setting, device: torch.device) -> tuple[Transformer, torch.optim.Adam]:
+def model_and_optimiser(setting: Setting, device: torch.device) -> tuple[Transformer, Adam]:
     size = setting.model
     config = TransformerConfig(
         n_layers=size.n_layers, d_model=size.d_model, d_ff=size.d_ff, n_heads=size.n_heads, dropout=size.dropout
     )
     model = Transformer(config, size.vocab_size).to(device).train()
-    optimiser = adam(model, TrainConfig())
-    for group in optimiser.param_groups:
-        group["lr"] = setting.learning_rate
+    optimiser = Adam(model.parameters(), TrainConfig())
+    optimiser.lr = setting.learning_rate
     return model, optimiser

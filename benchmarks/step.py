@@ -9,18 +9,20 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from regard.training.optim import Adam
+
 Tensors = TypeVar("Tensors")
 
 
 def updater(
-    loss: Callable[[Tensors], Tensor], optimiser: torch.optim.Optimizer, device: torch.device
+    loss: Callable[[Tensors], Tensor], optimiser: torch.optim.Optimizer | Adam, device: torch.device
 ) -> Callable[[Tensors], Tensor]:
     def update(batch: Tensors) -> Tensor:
         with precision(device):
             value = loss(batch)
         value.backward()
         optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
+        optimiser.zero_grad()
         return value.detach()
 
     return update

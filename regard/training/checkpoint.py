@@ -21,12 +21,12 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from regard.config import to_dict
 from regard.data.batching import Place
 from regard.errors import RegardError
 from regard.training import ranks
+from regard.training.optim import MOMENTS, Adam
 from regard.training.run import Run
 
 FORMAT = 1
@@ -46,7 +46,7 @@ class Progress:
     ended: bool = False  # early stopping has ended the run
 
 
-def save(run: Run, progress: Progress, model: nn.Module, optimiser: Optimizer, fingerprints: dict[str, str]) -> None:
+def save(run: Run, progress: Progress, model: nn.Module, optimiser: Adam, fingerprints: dict[str, str]) -> None:
     """Write the checkpoint of a step; on failure leave everything as it was.
 
     `fingerprints` identify what the run depends on beside its recipe: tokenizer and data.
@@ -120,7 +120,7 @@ def damaged(path: Path) -> RegardError:
     return RegardError(f"{path} is missing, truncated or altered: its checksum does not match. {advice}")
 
 
-def restore(folder: Path, model: nn.Module, optimiser: Optimizer, fingerprints: dict[str, str]) -> Progress:
+def restore(folder: Path, model: nn.Module, optimiser: Adam, fingerprints: dict[str, str]) -> Progress:
     """Bring model, optimiser and random numbers to the moment of the checkpoint."""
     state = load_state(folder)
     for what, before in state["fingerprints"].items():
@@ -132,11 +132,8 @@ def restore(folder: Path, model: nn.Module, optimiser: Optimizer, fingerprints: 
     copy_weights(model, load_tensors(folder / FILES[0], state["checksums"][FILES[0]]))
     training = load_tensors(folder / FILES[1], state["checksums"][FILES[1]])
     for name, parameter in model.named_parameters():
-        slot = optimiser.state[parameter]
-        slot["step"] = training[f"step/{name}"].to(parameter.device).clone()
-        for moment in ("exp_avg", "exp_avg_sq"):
-            slot[moment] = torch.zeros_like(parameter, memory_format=torch.preserve_format)
-            slot[moment].copy_(training[f"{moment}/{name}"])
+        for key, tensor in optimiser.begin(parameter).items():
+            tensor.copy_(training[f"{key}/{name}"])
     torch.set_rng_state(training["random/cpu"].clone())
     device = next(model.parameters()).device
     if device.type == "cuda" and "random/cuda" in training:
@@ -165,11 +162,11 @@ def weights(model: nn.Module) -> dict[str, Tensor]:
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
-def moments(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+def moments(model: nn.Module, optimiser: Adam) -> dict[str, Tensor]:
     return {
         f"{key}/{name}": optimiser.state[parameter][key]
         for name, parameter in model.named_parameters()
-        for key in ("step", "exp_avg", "exp_avg_sq")
+        for key in ("step", *MOMENTS)
     }
 
 

@@ -34,7 +34,7 @@ from regard.training import checkpoint, device, ranks
 from regard.training.captured import Captured
 from regard.training.checkpoint import Progress
 from regard.training.memory import Fitting
-from regard.training.optim import adam, learning_rate
+from regard.training.optim import Adam, learning_rate
 from regard.training.prefetch import ahead
 from regard.training.progress import Display, say
 from regard.training.run import Run
@@ -56,7 +56,7 @@ class Loop(Generic[B]):
         self.task, self.config, self.run, self.console = task, config, run, console
         self.device = device.prepare(config)
         self.model = task.model.to(self.device)
-        self.optimiser = adam(self.model, config)
+        self.optimiser = Adam(self.model.parameters(), config)
         self.captured = None
         if self.device.type == "cuda" and not (config.deterministic or config.recompute):
             self.captured = Captured(task.loss, self.model, self.precision)
@@ -147,15 +147,13 @@ class Loop(Generic[B]):
         self.unreported += self.update_loss
         if self.config.clip_norm:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm)
-        rate = learning_rate(step, self.task.d_model, self.config)
-        for group in self.optimiser.param_groups:
-            group["lr"] = rate
+        self.optimiser.lr = learning_rate(step, self.task.d_model, self.config)
         self.optimiser.step()
-        return rate
+        return self.optimiser.lr
 
     def forget(self) -> None:
         """Begin a gradient: nothing has been added yet."""
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimiser.zero_grad()
         self.update_loss.zero_()
 
     def gradient(self, batch: B, n_tokens: int) -> None:
@@ -208,9 +206,7 @@ class Loop(Generic[B]):
             return
         progress.unreported = float(self.unreported)
         if not math.isfinite(progress.unreported):  # never replace a good checkpoint by a ruined one
-            raise RegardError(
-                diverged(progress.step, progress.unreported, self.optimiser.param_groups[0]["lr"], self.run)
-            )
+            raise RegardError(diverged(progress.step, progress.unreported, self.optimiser.lr, self.run))
         ranks.lead(self.write)
         self.saved = progress.step
 

@@ -4,14 +4,23 @@
 
 Steps count from 1. Departures from the paper: none; `linear` is the schedule of those who know their last step, up to a
 peak and down to nothing.
+
+    m ← β₁ m + (1 − β₁) g      v ← β₂ v + (1 − β₂) g²      θ ← θ − lrate · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε)
+
+Adam is torch's fused kernel, one pass over all parameters, without `torch.optim` around it: the first optimiser made
+there imports the compiler, which takes seconds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from regard.config import TrainConfig
+
+MOMENTS = ("exp_avg", "exp_avg_sq")  # m and v
 
 
 def learning_rate(step: int, d_model: int, config: TrainConfig) -> float:
@@ -22,6 +31,40 @@ def learning_rate(step: int, d_model: int, config: TrainConfig) -> float:
     return float(config.lr_scale * d_model**-0.5 * min(step**-0.5, step * warmup**-1.5))
 
 
-def adam(model: nn.Module, config: TrainConfig) -> torch.optim.Adam:
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    return torch.optim.Adam(parameters, lr=0.0, betas=(config.beta1, config.beta2), eps=config.adam_eps, fused=True)
+class Adam:
+    """Kingma & Ba, 2015. A parameter's `state` begins with its first gradient."""
+
+    def __init__(self, parameters: Iterable[nn.Parameter], config: TrainConfig) -> None:
+        self.parameters = [parameter for parameter in parameters if parameter.requires_grad]
+        self.beta1, self.beta2, self.eps, self.lr = config.beta1, config.beta2, config.adam_eps, 0.0
+        self.state: dict[nn.Parameter, dict[str, Tensor]] = {}
+
+    @torch.no_grad()
+    def step(self) -> None:
+        moved: list[Tensor] = []
+        gradients: list[Tensor] = []
+        states: list[dict[str, Tensor]] = []
+        for parameter in self.parameters:
+            if parameter.grad is not None:
+                moved.append(parameter)
+                gradients.append(parameter.grad)
+                states.append(self.state.get(parameter) or self.begin(parameter))
+        if not moved:
+            return
+        steps, m, v = ([state[key] for state in states] for key in ("step", *MOMENTS))
+        torch._foreach_add_(steps, 1.0)
+        torch._fused_adam_(
+            moved, gradients, m, v, [], steps,
+            lr=self.lr, beta1=self.beta1, beta2=self.beta2, eps=self.eps,
+            weight_decay=0.0, amsgrad=False, maximize=False,
+        )  # fmt: skip
+
+    def begin(self, parameter: nn.Parameter) -> dict[str, Tensor]:
+        """A parameter's state before its first step."""
+        self.state[parameter] = {moment: torch.zeros_like(parameter) for moment in MOMENTS}
+        self.state[parameter]["step"] = torch.zeros((), device=parameter.device)
+        return self.state[parameter]
+
+    def zero_grad(self) -> None:
+        for parameter in self.parameters:
+            parameter.grad = None

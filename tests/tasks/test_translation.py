@@ -94,7 +94,7 @@ def test_packed_and_padded_batches_have_the_same_loss() -> None:
 def gradients(task: TranslationTask, groups: list[np.ndarray], folder: Path) -> list[Tensor]:
     """What the loop's update accumulates for these batches; the optimiser's own step is left out."""
     loop = Loop(task, task.recipe.train, Run(folder), Console(quiet=True))
-    loop.optimiser.step = lambda closure=None: None  # type: ignore[assignment,method-assign,misc]
+    loop.optimiser.step = lambda: None  # type: ignore[method-assign]
     loop.update([task.batch(numbers, CPU) for numbers in groups], step=1)
     return [parameter.grad.clone() for parameter in task.model.parameters() if parameter.grad is not None]
 

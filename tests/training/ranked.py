@@ -32,7 +32,7 @@ def gradient(folder: Path, name: str, recipe: dict[str, Any], updates: list[list
     tokenizers = subwords.train(resolved.tokenizer, train.source, train.target, 1)
     task = TranslationTask(resolved, tokenizers, Pairs.encode(tokenizers, train), valid)
     loop = Loop(task, resolved.train, Run(folder), Console(quiet=True))
-    loop.optimiser.step = lambda closure=None: None  # type: ignore[assignment,method-assign,misc]
+    loop.optimiser.step = lambda: None  # type: ignore[method-assign]
     for i, update in enumerate(updates):
         batches = [np.array(batch) for batch in update]
         mine = ranks.share(batches, ranks.rank(), ranks.size())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from torch import nn
 
 from regard.config import TrainConfig
-from regard.training.optim import adam, learning_rate
+from regard.training.optim import Adam, learning_rate
 
 
 @pytest.mark.parametrize(
@@ -28,6 +29,29 @@ def test_the_linear_schedule_rises_to_its_peak_and_falls_to_almost_nothing_at_th
     assert rates[99] - rates[100] == pytest.approx(rates[-1]) == pytest.approx(2e-3 / 901)
 
 
-def test_adam_is_the_papers() -> None:
-    defaults = adam(nn.Linear(2, 2), TrainConfig()).defaults
-    assert (defaults["betas"], defaults["eps"], defaults["weight_decay"]) == ((0.9, 0.98), 1e-9, 0)
+def test_adam_has_the_papers_values_and_takes_the_same_steps_as_torchs() -> None:
+    torch.manual_seed(0)
+    ours, theirs = nn.Linear(5, 3), nn.Linear(5, 3)
+    theirs.load_state_dict(ours.state_dict())
+    adam = Adam(ours.parameters(), TrainConfig())
+    reference = torch.optim.Adam(theirs.parameters(), betas=(0.9, 0.98), eps=1e-9)
+    for step in range(1, 6):
+        x = torch.randn(7, 5)
+        for layer in (ours, theirs):
+            layer.zero_grad()
+            layer(x).square().sum().backward()
+        if step == 3:  # a parameter without gradient stays, and so does its count of steps
+            ours.bias.grad = theirs.bias.grad = None
+        adam.lr = reference.param_groups[0]["lr"] = 0.1 / step
+        adam.step()
+        reference.step()
+    for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-7)
+    assert [int(adam.state[parameter]["step"]) for parameter in adam.parameters] == [5, 4]
+
+
+def test_the_gradients_are_forgotten_not_zeroed() -> None:
+    layer = nn.Linear(2, 2)
+    layer(torch.ones(2)).sum().backward()
+    Adam(layer.parameters(), TrainConfig()).zero_grad()
+    assert all(parameter.grad is None for parameter in layer.parameters())

@@ -67,6 +67,19 @@ def warps(block: int) -> int:
 
 
 @triton.jit
+def span(offsets, sequence):
+    """Where a sequence begins, and its length."""
+    start = tl.load(offsets + sequence)
+    return start, (tl.load(offsets + sequence + 1) - start).to(tl.int32)
+
+
+@triton.jit
+def within(rows, n, columns, width: tl.constexpr):
+    """The part of a tile that lies in a sequence of length n and a head of this width."""
+    return (rows < n)[:, None] & (columns < width)[None, :]
+
+
+@triton.jit
 def tile_weights(q, k, n_k, rows, columns, scale, CAUSAL: tl.constexpr, EXACT: tl.constexpr):
     """softmax(q kᵀ · scale) over the keys each row may attend to, in float32; scale holds log₂ e."""
     scores = tl.dot(q, tl.trans(k), input_precision=EXACT) * scale
@@ -94,26 +107,23 @@ def attention_kernel(
     BLOCK: tl.constexpr, CAUSAL: tl.constexpr, DROPOUT: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     head, sequence = tl.program_id(0), tl.program_id(1)
-    q_start, k_start = tl.load(q_offsets + sequence), tl.load(k_offsets + sequence)
-    n_q = (tl.load(q_offsets + sequence + 1) - q_start).to(tl.int32)
-    n_k = (tl.load(k_offsets + sequence + 1) - k_start).to(tl.int32)
+    q_start, n_q = span(q_offsets, sequence)
+    k_start, n_k = span(k_offsets, sequence)
     if n_q == 0:
         return
     rows, d_k, d_v = tl.arange(0, BLOCK), tl.arange(0, BLOCK_K), tl.arange(0, BLOCK_V)
-    q_mask = (rows < n_q)[:, None] & (d_k < D_K)[None, :]
-    k_mask = (rows < n_k)[:, None] & (d_k < D_K)[None, :]
-    v_mask = (rows < n_k)[:, None] & (d_v < D_V)[None, :]
-    q_tile = tl.load(q + (q_start + rows)[:, None] * q_row + head * D_K + d_k[None, :], q_mask, 0.0)
-    k_tile = tl.load(k + (k_start + rows)[:, None] * k_row + head * D_K + d_k[None, :], k_mask, 0.0)
-    v_tile = tl.load(v + (k_start + rows)[:, None] * v_row + head * D_V + d_v[None, :], v_mask, 0.0)
+    q_mask, k_mask = within(rows, n_q, d_k, D_K), within(rows, n_k, d_k, D_K)
+    v_mask, o_mask = within(rows, n_k, d_v, D_V), within(rows, n_q, d_v, D_V)
+    q_rows, k_rows = (q_start + rows)[:, None], (k_start + rows)[:, None]
+    q_tile = tl.load(q + q_rows * q_row + head * D_K + d_k[None, :], q_mask, 0.0)
+    k_tile = tl.load(k + k_rows * k_row + head * D_K + d_k[None, :], k_mask, 0.0)
+    v_tile = tl.load(v + k_rows * v_row + head * D_V + d_v[None, :], v_mask, 0.0)
     weights = tile_weights(q_tile, k_tile, n_k, rows, rows, scale, CAUSAL, EXACT)
     if DROPOUT:
         kept = tile_kept(tl.load(seed), sequence, head, H, rows, rows, dropped, BLOCK)
         weights = tl.where(kept, weights * rescale, 0.0)
     context = tl.dot(weights.to(v_tile.dtype), v_tile, input_precision=EXACT)
-    o_mask = (rows < n_q)[:, None] & (d_v < D_V)[None, :]
-    o_place = (q_start + rows)[:, None] * (H * D_V) + head * D_V + d_v[None, :]
-    tl.store(out + o_place, context.to(out.dtype.element_ty), o_mask)
+    tl.store(out + q_rows * (H * D_V) + head * D_V + d_v[None, :], context.to(out.dtype.element_ty), o_mask)
 
 
 @triton.jit
@@ -124,16 +134,13 @@ def attention_backward_kernel(
     BLOCK: tl.constexpr, CAUSAL: tl.constexpr, DROPOUT: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     head, sequence = tl.program_id(0), tl.program_id(1)
-    q_start, k_start = tl.load(q_offsets + sequence), tl.load(k_offsets + sequence)
-    n_q = (tl.load(q_offsets + sequence + 1) - q_start).to(tl.int32)
-    n_k = (tl.load(k_offsets + sequence + 1) - k_start).to(tl.int32)
+    q_start, n_q = span(q_offsets, sequence)
+    k_start, n_k = span(k_offsets, sequence)
     if n_q + n_k == 0:
         return
     rows, d_k, d_v = tl.arange(0, BLOCK), tl.arange(0, BLOCK_K), tl.arange(0, BLOCK_V)
-    q_mask = (rows < n_q)[:, None] & (d_k < D_K)[None, :]
-    k_mask = (rows < n_k)[:, None] & (d_k < D_K)[None, :]
-    v_mask = (rows < n_k)[:, None] & (d_v < D_V)[None, :]
-    o_mask = (rows < n_q)[:, None] & (d_v < D_V)[None, :]
+    q_mask, k_mask = within(rows, n_q, d_k, D_K), within(rows, n_k, d_k, D_K)
+    v_mask, o_mask = within(rows, n_k, d_v, D_V), within(rows, n_q, d_v, D_V)
     q_rows, k_rows = (q_start + rows)[:, None], (k_start + rows)[:, None]
     q_tile = tl.load(q + q_rows * q_row + head * D_K + d_k[None, :], q_mask, 0.0)
     k_tile = tl.load(k + k_rows * k_row + head * D_K + d_k[None, :], k_mask, 0.0)
