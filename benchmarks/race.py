@@ -24,7 +24,7 @@ BEGAN = time.time()  # torch and regard are imported later, with the clock runni
 RECIPE: dict[str, Any] = {
     "name": "race",
     "tokenizer": {"vocab_size": 32_000},
-    "model": {"norm": "pre", "dropout": 0.2},
+    "model": {"norm": "pre", "dropout": 0.3},
     "train": {
         "batch_tokens": 25_088, "layout": "packed", "precision": "bfloat16",
         "schedule": "linear", "warmup_steps": 1_500, "peak_lr": 1.5e-3, "clip_norm": 1.0,
