@@ -20,6 +20,7 @@ ROOMS = {
     "tasks": {"nn", "models", "data", "decode", "evaluate", "view"},
     "training": {"nn", "models", "data", "decode", "evaluate", "tasks", "view"},
     "recipes": set(),
+    "cli": {"nn", "models", "data", "decode", "evaluate", "tasks", "view", "training"},
 }
 
 

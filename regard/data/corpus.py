@@ -1,15 +1,13 @@
-"""Reading parallel text: two files, one sentence a line, plain or gzipped. Nothing is dropped in silence."""
+"""Reading parallel text: two files, one sentence a line, plain or compressed. Nothing is dropped in silence."""
 
 from __future__ import annotations
 
-import gzip
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 import regard.data.generated as generated
 from regard.config import DataConfig
+from regard.data.files import read_lines
 from regard.errors import RegardError, nearest
 
 
@@ -94,33 +92,3 @@ def without_empty(corpus: Corpus) -> Corpus:
         corpus.name, [corpus.source[i] for i in kept], [corpus.target[i] for i in kept],
         lines=[i + 1 for i in kept], empty_lines=tuple(i + 1 for i, both in enumerate(whole) if not both),
     )  # fmt: skip
-
-
-def read_lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file without their ends; a bad byte is named with its line."""
-    if path.is_dir():
-        raise RegardError(f"{path} is a folder, not a text file.")
-    try:
-        with open_bytes(path) as file:
-            yield from decode_lines(file, str(path))
-    except FileNotFoundError:
-        raise RegardError(f"No such file: {path}.") from None
-    except (gzip.BadGzipFile, EOFError) as error:
-        raise RegardError(f"{path} is not a sound gzip file: {error}.") from None
-
-
-def decode_lines(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[str]:
-    """Lines end at \\n or \\r\\n alone: other separators of Unicode occur inside sentences."""
-    for number, line in enumerate(lines, start=first):
-        try:
-            text = line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise RegardError(
-                f"{name}, line {number}: byte {error.start + 1} is not UTF-8; convert the file, e.g. with "
-                "iconv -f latin1 -t utf-8."
-            ) from None
-        yield text.removeprefix("\ufeff").rstrip("\r\n") if number == 1 else text.rstrip("\r\n")
-
-
-def open_bytes(path: Path) -> IO[bytes]:
-    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]

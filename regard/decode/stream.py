@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import IO, Any
 
-from regard.data.corpus import decode_lines
+from regard.data.files import decode_lines
 from regard.decode.translator import Translation, Translator
 
 CHUNK = 2048  # lines translated before the first of them is printed, when they come faster than that

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from regard.config import DataConfig, resolve
-from regard.data.corpus import load, load_required, read_lines, read_pair, without_empty
+from regard.data.corpus import load, load_required, read_pair, without_empty
+from regard.data.files import read_lines
 from regard.errors import RegardError
 
 

@@ -1,0 +1,75 @@
+"""The command line: verbs and their options, nothing else. A verb is a file.
+
+Results go to stdout, progress and remarks to stderr. Exit codes: 0 done, 1 something failed, 2 bad input,
+130 interrupted.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+import regard
+from regard.cli.evaluate import evaluate
+from regard.cli.options import console, first_rank, warn
+from regard.cli.train import train
+from regard.cli.translate import translate
+from regard.cli.view import view
+from regard.errors import Interrupted, RegardError
+
+app = typer.Typer(
+    help="Attention models for sequences: train them, check them, look inside them.",
+    epilog="Start with: regard train demo",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback(invoke_without_command=True)
+def version_option(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        print(f"regard {regard.__version__}")
+        raise typer.Exit
+
+
+for verb in (train, translate, evaluate, view):
+    app.command()(verb)
+
+
+def stop_at_once(number: int, frame: FrameType | None) -> None:
+    """End on Ctrl-C. An exception would do, were it not that libraries swallow one in the middle of an import and go on
+    with half a module; training has its own way to stop."""
+    warn("regard: interrupted. The same command starts again, or goes on from the last checkpoint.")
+    sys.stdout.flush()
+    os._exit(130)
+
+
+def main(command: Callable[[], None] = app) -> None:
+    """Run the command; a known problem ends in one sentence. Text goes in and out as UTF-8, whatever the locale."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8")
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where the caller has it ignored
+        signal.signal(signal.SIGINT, stop_at_once)
+    try:
+        command()
+    except RegardError as error:
+        interrupted = isinstance(error, Interrupted)
+        style = "yellow" if interrupted else "red"
+        if not interrupted or first_rank():
+            console.print(f"regard: {error}", style=style, highlight=False, markup=False, soft_wrap=True)
+        sys.exit(130 if interrupted else 2)
+    except BrokenPipeError:  # the reader of our output has gone, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:  # no room, no permission: the system's own words, and where
+        warn(f"regard: {error}")
+        sys.exit(1)

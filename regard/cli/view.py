@@ -1,0 +1,34 @@
+"""`regard view`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import regard
+from regard.cli.options import RunArgument, Weights
+from regard.errors import RegardError
+
+
+def view(
+    run: RunArgument,
+    sentence: Annotated[str, typer.Argument(help="The sentence to translate and look into.")],
+    output: Annotated[Path | None, typer.Option("--output", help="Folder; RUN/report by default.")] = None,
+    name: Annotated[str, typer.Option("--name", help="File name without ending.")] = "view",
+    weights: Weights = "auto",
+) -> None:
+    """Draw every attention head for a sentence: one HTML page that opens offline, and a PNG.
+
+    Example:  regard view runs/demo "The old dog is sleeping in the garden."
+    """
+    from regard.tasks.attention import alignment_picture, draw
+    from regard.training.run import Run
+
+    model = regard.load(run, weights)
+    translation = model.search([sentence])[0][0]
+    if not translation.target_tokens:
+        raise RegardError("The sentence is empty: there is nothing to look at.")
+    page, png = draw(model, translation, output or Run.open(run).report, name)
+    print(f"{translation.text}\n\n{alignment_picture(model, translation)}\n\n{page}\n{png}")
