@@ -55,9 +55,11 @@ class TokenizerConfig:
     character_coverage: float = 1.0
     byte_fallback: bool = False  # spell unseen characters in bytes instead of <unk>
     normalization: Literal["nmt_nfkc", "nfkc", "identity"] = "nmt_nfkc"
+    sampling: float = 0.0  # in training, words in varying pieces: BPE-dropout's rate, or the unigram model's α; 0: off
 
     def __post_init__(self) -> None:
         at_least(self, "tokenizer", vocab_size=8, character_coverage=0.01)
+        between(self, "tokenizer", 0.0, 1.0, "sampling")
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,7 @@ class TrainConfig:
     batch_tokens: int = 25_000  # per batch and side; in the padded layout padding included
     accumulate: int = 1  # batches per update; the gradient is that of the one big batch
     label_smoothing: float = 0.1
+    r_drop: float = 0.0  # α of R-Drop: two passes with other dropout must agree; 0: one pass
     schedule: Literal["inverse_sqrt", "linear"] = "inverse_sqrt"  # the paper's, or a line up and a line down
     warmup_steps: int = 4_000
     lr_scale: float = 1.0  # times d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5)
@@ -135,6 +138,7 @@ class TrainConfig:
     save_every: int = 1_000
     keep: int = 5  # newest checkpoints kept; the best is always kept
     average: int = 5  # newest checkpoints averaged at the end; 0: none
+    ema: float = 0.0  # decay of a moving average of the weights, kept beside them; 0: none
     tensorboard: bool = True
 
     def __post_init__(self) -> None:
@@ -142,8 +146,8 @@ class TrainConfig:
             self, "train", steps=1, batch_tokens=1, accumulate=1, warmup_steps=1, threads=0, report_every=1,
             valid_every=1, valid_sentences=0, patience=0, save_every=1, keep=1, average=0,
         )  # fmt: skip
-        at_least(self, "train", lr_scale=0.0, peak_lr=0.0, clip_norm=0.0, adam_eps=0.0)
-        between(self, "train", 0.0, 1.0, "label_smoothing", "beta1", "beta2")
+        at_least(self, "train", lr_scale=0.0, peak_lr=0.0, clip_norm=0.0, adam_eps=0.0, r_drop=0.0)
+        between(self, "train", 0.0, 1.0, "label_smoothing", "beta1", "beta2", "ema")
         if self.batch_tokens > 2**31:
             raise RegardError(f"train.batch_tokens = {self.batch_tokens} must be at most {2**31}.")
         if self.best_by == "bleu" and not self.valid_sentences:

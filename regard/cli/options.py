@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+
+import regard
+
+if TYPE_CHECKING:
+    from regard.decode.translator import Translator
 
 console = Console(stderr=True)
 
@@ -24,7 +31,13 @@ Normalization = Annotated[
     str | None, typer.Option("--normalization", help="gnmt: ((5+|Y|)/6)^α (the paper). power: |Y|^α.")
 ]
 BatchSentences = Annotated[int | None, typer.Option("--batch", min=1, help="Sentences translated at once.")]
-Weights = Annotated[str, typer.Option("--weights", help="averaged, best, last, or auto: the first of these there is.")]
+Weights = Annotated[
+    str, typer.Option("--weights", help="averaged, ema, best, last, or auto: the first of these there is.")
+]
+Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1 …, or auto: a GPU where there is one.")]
+Threads = Annotated[
+    int | None, typer.Option("--threads", min=1, help="CPU threads. Else torch's own choice.", show_default=False)
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 
@@ -42,3 +55,23 @@ def warn(text: str) -> None:
 def given(**options: Any) -> dict[str, Any]:
     """The options that were given."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+def open_model(run: Path, weights: str, device: str, threads: int | None) -> Translator:
+    """A run's model on the device asked for."""
+    import torch
+
+    if threads:
+        torch.set_num_threads(threads)
+    return regard.load(run, weights, device)
+
+
+@contextmanager
+def bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr, where that is a terminal, that is told how many are done and goes when all are."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
+        task = shown.add_task(what, total=total)
+        yield lambda done: shown.update(task, completed=done)

@@ -3,6 +3,9 @@
 Each epoch is one permutation, sorted by length with ties left in random order, cut into batches, and the
 batches shuffled. All of it follows from (seed, epoch), so the place of a run in its data is two numbers and
 finding it again costs one epoch's plan, however many batches have gone before.
+
+Examples are numbered through the epochs: sentence i of n is number i + e·n in epoch e. What is drawn anew for each look
+at a sentence can follow from that number, whatever batch or rank it falls to.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ class Place:
 
 
 class BatchOrder:
-    """Numbers of the sentences in each batch, epoch after epoch, without end."""
+    """Numbers of the examples in each batch, epoch after epoch, without end."""
 
     def __init__(self, lengths: np.ndarray, batch_tokens: int, seed: int, *, padded: bool = True) -> None:
         """lengths: (n, sides), of every side of each example. What fills a batch is its largest side, with its padding
@@ -41,15 +44,17 @@ class BatchOrder:
                 batches = cut(order, self.longest[order], self.batch_tokens)
             else:
                 batches = cut_packed(order, self.sides[order], self.batch_tokens)
-            self._plan = [batches[i] for i in chance.permutation(len(batches))]
+            first = epoch * len(self.longest)
+            self._plan = [batches[i] + first for i in chance.permutation(len(batches))]
             self._epoch = epoch
         return self._plan
 
     def positions(self, numbers: np.ndarray) -> int:
-        """The positions of these sentences in one batch, padding included where there is any."""
+        """The positions of these examples in one batch, padding included where there is any."""
+        sentences = numbers % len(self.longest)
         if self.padded:
-            return len(numbers) * int(self.longest[numbers].max(initial=0))
-        return int(self.sides[numbers].sum(axis=0).max(initial=0))
+            return len(numbers) * int(self.longest[sentences].max(initial=0))
+        return int(self.sides[sentences].sum(axis=0).max(initial=0))
 
     def largest(self, epoch: int) -> np.ndarray:
         """The batch of an epoch that takes most memory: the most positions, and of those the longest sentences."""

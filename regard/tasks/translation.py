@@ -18,6 +18,7 @@ from regard.config import Recipe
 from regard.data import tokenizer as subwords
 from regard.data.batching import BatchOrder, cut
 from regard.data.corpus import Corpus, load_required, without_empty
+from regard.data.sampling import SampledRagged, sampled
 from regard.data.tokenizer import PAD, SYMBOLS, Ragged, TokenizerPair
 from regard.decode.translator import Translator
 from regard.errors import RegardError
@@ -25,6 +26,7 @@ from regard.evaluate.bleu import bleu
 from regard.models.transformer import Transformer
 from regard.nn.layout import Layout, Packed, Padded, Room
 from regard.nn.loss import IGNORED, smoothed_cross_entropy
+from regard.nn.r_drop import r_drop_loss
 from regard.tasks.task import Validation, move, pin
 
 N_SAMPLES = 5
@@ -66,9 +68,18 @@ class Pairs:
             total.update(side.values.tobytes() + side.offsets.tobytes())
         return total.hexdigest()
 
+    @property
+    def sides(self) -> np.ndarray:
+        """The lengths to expect of both sides, (n, 2)."""
+        return np.stack([self.source.lengths, self.target.lengths], axis=1)
+
+    def take(self, numbers: np.ndarray) -> tuple[Ragged, Ragged]:
+        """The examples `numbers`, which go on through the epochs (`BatchOrder`)."""
+        return self.source.take(numbers % len(self.source)), self.target.take(numbers % len(self.target))
+
     def batch(self, numbers: np.ndarray, layout: str, start: int) -> TranslationBatch:
         """The pairs `numbers` as tensors in a `padded` or `packed` layout."""
-        source, target = self.source.take(numbers), self.target.take(numbers)
+        source, target = self.take(numbers)
         src, src_layout = arrange(source.values, source.lengths, layout)
         tgt, tgt_layout = arrange(shifted(target, start), target.lengths, layout)
         expected = torch.from_numpy(target.values.astype(np.int64))
@@ -80,12 +91,34 @@ class Pairs:
 
         `longest` is the longest sequence the model takes.
         """
-        source, target = self.source.take(numbers), self.target.take(numbers)
+        source, target = self.take(numbers)
         room = Room.for_sides([source.lengths, target.lengths], budget, longest)
         src, tgt = padded_to(room.total, source.values, PAD), padded_to(room.total, shifted(target, start), PAD)
         src_layout, tgt_layout = (Packed.filled(side.lengths, room) for side in (source, target))
         expected, n_tokens = padded_to(room.total, target.values, IGNORED), len(target.values)
         return TranslationBatch(src, src_layout, tgt, tgt_layout, expected, n_tokens, numbers, room)
+
+
+@dataclass(frozen=True)
+class SampledPairs(Pairs):
+    """Pairs whose words are in other subwords each epoch."""
+
+    drawn: tuple[SampledRagged, SampledRagged]
+
+    @classmethod
+    def of(cls, pairs: Pairs, tokenizers: TokenizerPair, recipe: Recipe, longest: int) -> SampledPairs:
+        kind, alpha, seed = recipe.tokenizer.kind, recipe.tokenizer.sampling, recipe.seed
+        source = sampled(tokenizers.source, kind, pairs.source, alpha, seed, longest)
+        target = sampled(tokenizers.target, kind, pairs.target, alpha, seed + 1, longest)
+        return cls(pairs.source, pairs.target, (source, target))
+
+    @property
+    def sides(self) -> np.ndarray:
+        return np.stack([side.lengths for side in self.drawn], axis=1)
+
+    def take(self, numbers: np.ndarray) -> tuple[Ragged, Ragged]:
+        source, target = self.drawn
+        return source.take(numbers), target.take(numbers)
 
 
 def shifted(target: Ragged, start: int) -> np.ndarray:
@@ -117,14 +150,17 @@ class TranslationTask:
         self.model.encoder.recompute = self.model.decoder.recompute = recipe.train.recompute
         self.start = SYMBOLS[recipe.model.start]
         self.pairs, self.too_long = within(train, recipe.data.max_length)
+        if recipe.tokenizer.sampling:
+            self.pairs = SampledPairs.of(self.pairs, tokenizers, recipe, self.model.longest)
         self.valid, self.too_long_to_validate = within(Pairs.encode(tokenizers, valid), self.model.longest)
-        sides = np.stack([self.pairs.source.lengths, self.pairs.target.lengths], axis=1)
-        self.order = BatchOrder(sides, recipe.train.batch_tokens, recipe.seed, padded=recipe.train.layout != "packed")
+        self.order = BatchOrder(
+            self.pairs.sides, recipe.train.batch_tokens, recipe.seed, padded=recipe.train.layout != "packed"
+        )
         self.d_model = recipe.model.d_model
         self.fingerprints = {"tokenizer": tokenizers.hash, "training text": self.pairs.hash}
 
     def n_tokens(self, numbers: np.ndarray) -> int:
-        return int(self.pairs.target.lengths[numbers].sum())
+        return len(self.pairs.take(numbers)[1].values)
 
     def batch(self, numbers: np.ndarray, device: torch.device) -> TranslationBatch:
         layout, budget = self.recipe.train.layout, self.recipe.train.batch_tokens
@@ -133,7 +169,12 @@ class TranslationTask:
         return pin(self.pairs.batch(numbers, layout, self.start), device)
 
     def loss(self, batch: TranslationBatch) -> Tensor:
-        return smoothed_loss(self.model, batch, self.recipe.train.label_smoothing)
+        smoothing, r_drop = self.recipe.train.label_smoothing, self.recipe.train.r_drop
+        return (
+            r_dropped_loss(self.model, batch, smoothing, r_drop)
+            if r_drop
+            else smoothed_loss(self.model, batch, smoothing)
+        )
 
     def validate(self, device: torch.device) -> Validation:
         self.model.eval()
@@ -225,10 +266,20 @@ def within(pairs: Pairs, max_length: int) -> tuple[Pairs, list[int]]:
 
 def smoothed_loss(model: Transformer, batch: TranslationBatch, label_smoothing: float) -> Tensor:
     """Cross-entropy with the smoothed targets, summed over real tokens; padding never meets the vocabulary."""
+    hidden = last_hidden(model, batch)
+    return smoothed_cross_entropy(hidden, model.output.weight, model.output.bias, batch.expected, label_smoothing)
+
+
+def r_dropped_loss(model: Transformer, batch: TranslationBatch, label_smoothing: float, alpha: float) -> Tensor:
+    """The same with R-Drop: a second pass, whose dropout is another."""
+    passes = last_hidden(model, batch), last_hidden(model, batch)
+    return r_drop_loss(*passes, model.output.weight, model.output.bias, batch.expected, label_smoothing, alpha)
+
+
+def last_hidden(model: Transformer, batch: TranslationBatch) -> Tensor:
+    """What the decoder says at each real target position: (n_tokens, D)."""
     memory = model.encode(batch.src, batch.src_layout)
-    hidden = model.decode(batch.tgt, batch.tgt_layout, memory, batch.src_layout)
-    real = batch.tgt_layout.real(hidden)  # (n_tokens, D)
-    return smoothed_cross_entropy(real, model.output.weight, model.output.bias, batch.expected, label_smoothing)
+    return batch.tgt_layout.real(model.decode(batch.tgt, batch.tgt_layout, memory, batch.src_layout))
 
 
 @torch.inference_mode()

@@ -26,7 +26,7 @@ from regard.config import to_dict
 from regard.data.batching import Place
 from regard.errors import RegardError
 from regard.training import ranks
-from regard.training.optim import MOMENTS, Adam
+from regard.training.optim import Adam
 from regard.training.run import Run
 
 FORMAT = 1
@@ -164,9 +164,9 @@ def weights(model: nn.Module) -> dict[str, Tensor]:
 
 def moments(model: nn.Module, optimiser: Adam) -> dict[str, Tensor]:
     return {
-        f"{key}/{name}": optimiser.state[parameter][key]
+        f"{key}/{name}": tensor
         for name, parameter in model.named_parameters()
-        for key in ("step", *MOMENTS)
+        for key, tensor in optimiser.state[parameter].items()
     }
 
 
@@ -215,6 +215,15 @@ def load_averaged(run: Run) -> dict[str, Tensor]:
     if note.get("checksum") != tensor_digest(tensors):
         raise damaged(run.averaged)
     return tensors
+
+
+def load_ema(folder: Path) -> dict[str, Tensor]:
+    """The moving average of the weights at a checkpoint."""
+    training = load_tensors(folder / FILES[1], load_state(folder)["checksums"][FILES[1]])
+    found = {name.removeprefix("ema/"): tensor for name, tensor in training.items() if name.startswith("ema/")}
+    if not found:
+        raise RegardError(f"{folder} has no moving average of its weights: train with train.ema, e.g. 0.999.")
+    return found
 
 
 def tensor_digest(tensors: dict[str, Tensor]) -> str:

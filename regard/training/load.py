@@ -14,13 +14,13 @@ from regard.training import checkpoint
 from regard.training.device import pick
 from regard.training.run import Run
 
-WEIGHTS = ("auto", "averaged", "best", "last")
+WEIGHTS = ("auto", "averaged", "ema", "best", "last")
 
 
 def load(run: str | Path, weights: str = "auto", device: str = "auto") -> Translator:
     """A trained model, ready to translate.
 
-    `weights`: "averaged", "best", "last", or "auto" for the first of these that the run has.
+    `weights`: "averaged", "ema", "best", "last", or "auto" for the first of these that the run has.
     """
     place = Run.open(run)
     recipe, tensors = place.recipe, load_weights(place, weights)
@@ -32,12 +32,14 @@ def load(run: str | Path, weights: str = "auto", device: str = "auto") -> Transl
 
 def load_weights(run: Run, which: str = "auto") -> dict[str, Tensor]:
     if which not in WEIGHTS:
-        raise RegardError(f"There are no weights called {which}: choose averaged, best, last or auto.")
+        raise RegardError(f"There are no weights called {which}: choose averaged, ema, best, last or auto.")
     if which == "averaged" or (which == "auto" and run.averaged.exists()):
         return checkpoint.load_averaged(run)
     if not run.steps():
         raise RegardError(f"{run.path} has no checkpoint yet: train it with regard train.")
     last = run.checkpoint(run.steps()[-1])
+    if which == "ema" or (which == "auto" and run.recipe.train.ema):
+        return checkpoint.load_ema(last)
     folder = run.best.resolve() if which in ("auto", "best") and run.best.exists() else last
     state = checkpoint.load_state(folder)
     return checkpoint.load_tensors(folder / "model.safetensors", state["checksums"]["model.safetensors"])

@@ -32,11 +32,15 @@ def learning_rate(step: int, d_model: int, config: TrainConfig) -> float:
 
 
 class Adam:
-    """Kingma & Ba, 2015. A parameter's `state` begins with its first gradient."""
+    """Kingma & Ba, 2015. A parameter's `state` begins with its first gradient.
+
+    With `train.ema` a moving average of the parameter is kept there too: ema ← ema + (1 − decay) (θ − ema).
+    """
 
     def __init__(self, parameters: Iterable[nn.Parameter], config: TrainConfig) -> None:
         self.parameters = [parameter for parameter in parameters if parameter.requires_grad]
         self.beta1, self.beta2, self.eps, self.lr = config.beta1, config.beta2, config.adam_eps, 0.0
+        self.ema = config.ema
         self.state: dict[nn.Parameter, dict[str, Tensor]] = {}
 
     @torch.no_grad()
@@ -58,11 +62,15 @@ class Adam:
             lr=self.lr, beta1=self.beta1, beta2=self.beta2, eps=self.eps,
             weight_decay=0.0, amsgrad=False, maximize=False,
         )  # fmt: skip
+        if self.ema:
+            torch._foreach_lerp_([state["ema"] for state in states], moved, 1 - self.ema)
 
     def begin(self, parameter: nn.Parameter) -> dict[str, Tensor]:
         """A parameter's state before its first step."""
         self.state[parameter] = {moment: torch.zeros_like(parameter) for moment in MOMENTS}
         self.state[parameter]["step"] = torch.zeros((), device=parameter.device)
+        if self.ema:
+            self.state[parameter]["ema"] = parameter.detach().clone()
         return self.state[parameter]
 
     def zero_grad(self) -> None:

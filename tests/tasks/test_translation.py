@@ -132,7 +132,7 @@ def test_validation_reports_plain_perplexity_and_the_same_samples_each_time() ->
     assert first.metrics["perplexity"] == pytest.approx(math.exp(first.metrics["loss"]))
     assert len(first.samples) == 5
     assert task.valid_corpus.source[0] in first.samples[0]
-    batch = task.valid.batch(range(20), "padded", BOS)
+    batch = task.valid.batch(np.arange(20), "padded", BOS)
     logits = task.model(batch.src, batch.src_layout, batch.tgt, batch.tgt_layout)
     log_probs = batch.tgt_layout.real(logits).log_softmax(-1)
     nll = -log_probs[range(batch.n_tokens), batch.expected].mean()

@@ -55,3 +55,15 @@ def test_the_gradients_are_forgotten_not_zeroed() -> None:
     layer(torch.ones(2)).sum().backward()
     Adam(layer.parameters(), TrainConfig()).zero_grad()
     assert all(parameter.grad is None for parameter in layer.parameters())
+
+
+def test_a_moving_average_of_the_weights_is_kept_beside_the_moments() -> None:
+    torch.manual_seed(0)
+    layer = nn.Linear(4, 4, bias=False)
+    adam, mean = Adam(layer.parameters(), TrainConfig(ema=0.8)), layer.weight.detach().clone()
+    for _ in range(3):
+        layer(torch.randn(2, 4)).sum().backward()
+        adam.lr = 0.1
+        adam.step()
+        mean = 0.8 * mean + 0.2 * layer.weight.detach()
+    torch.testing.assert_close(adam.state[layer.weight]["ema"], mean)

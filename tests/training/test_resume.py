@@ -1,7 +1,7 @@
 """Exact resume: killed at any moment and started again, a run ends with the same bytes.
 
-Dropout is on, updates accumulate two batches, and reports, validations and checkpoints fall on different
-steps, so that kills find the run in every state.
+Dropout, R-Drop, subword sampling and a moving average are on, updates accumulate two batches, and reports, validations
+and checkpoints fall on different steps, so that kills find the run in every state.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ STEPS = 60
 RECIPE: dict[str, Any] = {
     "name": "killed",
     "seed": 3,
-    "data": {"corpus": "reverse", "train_size": 1500, "valid_size": 40, "test_size": 5},
-    "tokenizer": {"vocab_size": 44},
+    "data": {"corpus": "en-de", "train_size": 600, "valid_size": 40, "test_size": 5},
+    "tokenizer": {"vocab_size": 300, "sampling": 0.2},
     "model": {"n_layers": 2, "d_model": 32, "d_ff": 64, "n_heads": 4, "dropout": 0.2, "attn_dropout": 0.1},
     "train": {
-        "steps": STEPS, "batch_tokens": 300, "accumulate": 2, "warmup_steps": 20, "report_every": 5,
-        "valid_every": 15, "valid_sentences": 10, "save_every": 8, "keep": 3, "average": 3, "tensorboard": False,
+        "steps": STEPS, "batch_tokens": 300, "accumulate": 2, "r_drop": 1.0, "ema": 0.9, "warmup_steps": 20,
+        "report_every": 5, "valid_every": 15, "valid_sentences": 10, "save_every": 8, "keep": 3, "average": 3,
+        "tensorboard": False,
     },
 }  # fmt: skip
 
