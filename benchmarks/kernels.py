@@ -32,11 +32,13 @@ from regard.nn.kernels.columns import sum_rows
 from regard.nn.kernels.embedding import embed
 from regard.nn.kernels.loss import loss_and_gradients
 from regard.nn.kernels.packed import kernel_for
+from regard.nn.kernels.r_drop import loss_and_gradients as r_drop_by_kernel
 from regard.nn.kernels.residual import residual_norm, residual_sum
 from regard.nn.kernels.varlen import varlen_attention
 from regard.nn.layout import Packed, Padded
 from regard.nn.loss import smoothed_cross_entropy
 from regard.nn.masks import key_mask
+from regard.nn.r_drop import loss_and_gradients as r_drop_plain
 from regard.tasks.task import move
 from regard.tasks.translation import Pairs, TranslationBatch, smoothed_loss
 from regard.training.captured import Captured
@@ -173,6 +175,12 @@ def check_passes() -> None:
         check(f"loss, vocabulary {V}", loss, expected, 1e-3)
         for i, (a, b) in enumerate(zip(gradients, torch.autograd.grad(expected, exact), strict=True)):
             check(f"loss, vocabulary {V}, gradient {i}", a, b, 2e-2)
+        both = torch.randn(2, 2_000, 512, device=DEVICE, dtype=torch.bfloat16)
+        exactly = r_drop_plain(both.double(), weight.double(), bias.double(), targets[:2_000], 0.1, 5.0)
+        for i, (a, b) in enumerate(
+            zip(r_drop_by_kernel(both, weight, bias, targets[:2_000], 0.1, 5.0), exactly, strict=True)
+        ):
+            check(f"R-Drop, vocabulary {V}, {'gradient ' + str(i) if i else 'loss'}", a, b, 2e-2)
 
 
 def mean_loss(model: Transformer, layouts: list[Any], src: Tensor, tgt: Tensor, expected: Tensor) -> Tensor:

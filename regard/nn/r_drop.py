@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from regard.nn import kernels
 from regard.nn.linear import product_type
 from regard.nn.loss import IGNORED, chunks
 
@@ -38,8 +39,11 @@ class RDrop(torch.autograd.Function):
     def forward(
         ctx: Any, both: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float, alpha: float
     ) -> Tensor:
+        compute = loss_and_gradients
+        if kernels.usable(both):
+            from regard.nn.kernels.r_drop import loss_and_gradients as compute
         with torch.autocast(both.device.type, enabled=False):
-            loss, *gradients = loss_and_gradients(both, weight, bias, targets, smoothing, alpha)
+            loss, *gradients = compute(both, weight, bias, targets, smoothing, alpha)
         ctx.save_for_backward(*gradients)
         return loss
 

@@ -7,11 +7,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.nn import r_drop
 from regard.nn.kernels.columns import sum_rows
 from regard.nn.kernels.embedding import embed
 from regard.nn.kernels.loss import loss_and_gradients, smoothed_rows
+from regard.nn.kernels.r_drop import loss_and_gradients as r_drop_by_kernel
 from regard.nn.kernels.residual import residual_norm, residual_sum
-from regard.nn.loss import CHUNK_BYTES
+from regard.nn.loss import CHUNK_BYTES, IGNORED
 
 D = 24  # not a power of two
 
@@ -130,3 +132,15 @@ def test_embed_drops_in_the_backward_pass_what_it_dropped_in_the_forward_pass() 
     (gradient,) = torch.autograd.grad(out.sum(), table)
     assert 0.3 < (out == 0).float().mean() < 0.7
     torch.testing.assert_close(gradient, out.detach())
+
+
+@pytest.mark.parametrize("has_bias", [False, True], ids=["no bias", "bias"])
+def test_r_drop_is_the_plain_one(has_bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CHUNK_BYTES, "cpu", 4_000)  # several chunks
+    both, weight, bias = (leaf.detach() for leaf in leaves((2, 9, D), (70, D), (70,)))
+    targets = torch.tensor([3, 69, IGNORED, 0, 5, 5, 12, IGNORED, 40])
+    arguments = both, weight, bias if has_bias else None, targets, 0.1, 5.0
+    for ours, plain in zip(r_drop_by_kernel(*arguments), r_drop.loss_and_gradients(*arguments), strict=True):
+        assert (ours is None) == (plain is None)
+        if plain is not None:
+            torch.testing.assert_close(ours, plain, rtol=1e-4, atol=1e-4)

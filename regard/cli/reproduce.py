@@ -1,0 +1,64 @@
+"""`regard reproduce`: the tables of the papers."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.options import Sets, console, warn
+from regard.config import parse_override
+from regard.errors import RegardError, nearest
+
+app = typer.Typer(help="Train the rows of a paper's table and print it beside the paper's figures.")
+
+Rows = Annotated[
+    str, typer.Option("--rows", metavar="NAMES", help="Only these, separated by commas: groups (A) or rows (N = 2).")
+]
+
+
+@app.command("table-3")
+def table_3(
+    scale: Annotated[str, typer.Option("--scale", help="multi30k, or wmt: the paper's own setting.")] = "multi30k",
+    rows: Rows = "",
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Seeds of every row.")] = 1,
+    seeds_deciding: Annotated[
+        int, typer.Option("--seeds-deciding", min=1, help="Seeds of the rows that an ordering depends on.")
+    ] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Runs at once on the one device.")] = 1,
+    out: Annotated[Path, typer.Option("--out", help="Folder of the runs, the table and the picture.")] = Path(
+        "runs/table-3"
+    ),
+    sets: Sets = None,
+    show: Annotated[bool, typer.Option("--show", help="Print what is there so far, and train nothing.")] = False,
+) -> None:
+    """*Attention Is All You Need*, Table 3: variations of the Transformer, ours beside the paper's.
+
+    Every row is a run directory of its own in --out. The same command again goes on where it stopped, and does nothing
+    twice. At the scale of multi30k, fetch the corpus first: regard data fetch multi30k-en-de.
+
+    Example:  regard reproduce table-3 --jobs 4 --seeds-deciding 3
+    """
+    from regard.reproduce import table3
+    from regard.reproduce.experiments import carry_out
+    from regard.view import table_png
+
+    if scale not in table3.SCALES:
+        raise RegardError(f"No scale {scale}{nearest(scale, table3.SCALES)}; there are {', '.join(table3.SCALES)}.")
+    overrides = dict(parse_override(text) for text in sets or ())
+    setting, chosen = table3.SCALES[scale], table3.choose(rows)
+    experiments = table3.experiments(setting, out, chosen, seeds, seeds_deciding, overrides)
+    measure = partial(table3.measure, weights=setting.weights)
+    failures = [] if show else carry_out(experiments, measure, jobs, console)
+    lines = [table3.table(experiments), "", *(f"- {claim}: {word}" for claim, word in table3.verdicts(experiments))]
+    print("\n".join(lines))
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "table-3.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    rows_done, ours, papers = table3.columns(experiments)
+    if rows_done:
+        table_png(out / "table-3.png", "Table 3: BLEU on the development set", rows_done, ours, papers)
+    if failures:
+        warn(f"{len(failures)} of {len(experiments)} runs failed; the same command tries them again.")
+        raise typer.Exit(1)

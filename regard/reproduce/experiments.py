@@ -1,0 +1,112 @@
+"""Many runs from one command: several at once, each in a run directory of its own, and nothing done twice.
+
+A run that has its `result.json` is finished; one that was interrupted goes on from its checkpoint. So the same command
+again does what is left.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, stdev
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from regard.config import Recipe
+from regard.errors import RegardError
+from regard.training.run import write_atomically
+
+Result = dict[str, float]
+RESULT = "result.json"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One row with one seed."""
+
+    row: str
+    seed: int
+    recipe: Recipe
+    run: Path
+
+    @property
+    def result(self) -> Result | None:
+        """What it measured, once it has."""
+        path = self.run / RESULT
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A mean over seeds and their sample standard deviation."""
+
+    mean: float
+    spread: float  # 0 for a single seed
+    n: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Figure:
+        return cls(mean(values), stdev(values) if len(values) > 1 else 0.0, len(values))
+
+    def show(self, digits: int) -> str:
+        return f"{self.mean:.{digits}f}" + (f" ± {self.spread:.{digits}f}" if self.n > 1 else "")
+
+
+def figures(experiments: Sequence[Experiment], key: str) -> dict[str, Figure]:
+    """Of every row that has a result, in the order of the rows."""
+    found: dict[str, list[float]] = {}
+    for experiment in experiments:
+        if experiment.result is not None and key in experiment.result:
+            found.setdefault(experiment.row, []).append(experiment.result[key])
+    return {row: Figure.of(values) for row, values in found.items()}
+
+
+Measure = Callable[[Recipe, Path], Result]
+
+
+def carry_out(experiments: Sequence[Experiment], measure: Measure, jobs: int, console: Console) -> list[str]:
+    """Have every experiment measured that has no result, `jobs` at a time. Gives a sentence for each that failed.
+
+    `measure` trains and scores in a process of its own, so it must be a function that a module has by name.
+    """
+    left = [experiment for experiment in experiments if experiment.result is None]
+    failures: list[str] = []
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=console) as progress:
+        bar = progress.add_task("runs", total=len(experiments), completed=len(experiments) - len(left))
+        for experiment, error in finished(left, measure, jobs):
+            progress.advance(bar)
+            outcome = error or "  ".join(f"{key} {value:.4g}" for key, value in (experiment.result or {}).items())
+            progress.console.print(f"{experiment.row}, seed {experiment.seed}: {outcome}", highlight=False)
+            if error:
+                failures.append(f"{experiment.row}, seed {experiment.seed}: {error}")
+    return failures
+
+
+def finished(left: list[Experiment], measure: Measure, jobs: int) -> Iterator[tuple[Experiment, str]]:
+    """Experiments as they end, each with an error or without."""
+    context = multiprocessing.get_context("spawn")  # a forked process cannot use a GPU
+    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        running: dict[Future[None], Experiment] = {pool.submit(one, each, measure): each for each in left}
+        try:
+            for future in as_completed(running):
+                error = future.exception()
+                yield running[future], "" if error is None else sentence(error)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def one(experiment: Experiment, measure: Measure) -> None:
+    result = measure(experiment.recipe, experiment.run)
+    write_atomically(experiment.run / RESULT, json.dumps(result, indent=1) + "\n")
+
+
+def sentence(error: BaseException) -> str:
+    return str(error) if isinstance(error, RegardError) else f"{type(error).__name__}: {error}"
