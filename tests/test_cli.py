@@ -61,7 +61,7 @@ def test_training_ends_with_scores_translations_pictures_and_paths(trained: Path
         assert str(Path("runs/small/report") / name) in printed
     scores = json.loads((trained / "report" / "scores.json").read_text())
     assert {score["name"] for score in scores["test"]} == {
-        "BLEU", "chrF", "exact match", "perplexity", "alignment error rate"
+        "BLEU", "chrF", "TER", "exact match", "perplexity", "alignment error rate"
     }  # fmt: skip
     assert "13a" in next(score["signature"] for score in scores["test"] if score["name"] == "BLEU")
 
@@ -160,7 +160,7 @@ def test_every_line_is_scored_empty_ones_included(trained: Path, tmp_path: Path)
     (tmp_path / "s.en").write_text("Is she sleeping?\n\nIs he sleeping?\n")
     (tmp_path / "s.de").write_text("Schläft sie?\nSchläft er?\n\n")
     command = ("evaluate", trained, "--source", tmp_path / "s.en", "--reference", tmp_path / "s.de", "--json")
-    exact = next(s for s in json.loads(run(*command).stdout)["s.en"] if s["name"] == "exact match")
+    exact = next(s for s in json.loads(run(*command).stdout)["s.en"]["scores"] if s["name"] == "exact match")
     texts = regard.load(trained).translate(["Is she sleeping?", "", "Is he sleeping?"])
     hits = sum(text == line for text, line in zip(texts, ["Schläft sie?", "Schläft er?", ""], strict=True))
     assert exact["value"] == pytest.approx(100 * hits / 3)
@@ -170,8 +170,8 @@ def test_evaluate_scores_runs_files_and_texts(trained: Path, tmp_path: Path) -> 
     (tmp_path / "s.en").write_text("The dog is sleeping.\nIs she sleeping?\n")
     (tmp_path / "s.de").write_text("Der Hund schläft.\nSchläft sie?\n")
     on_files = run("evaluate", trained, "--source", tmp_path / "s.en", "--reference", tmp_path / "s.de", "--json")
-    scores = {score["name"]: score for score in json.loads(on_files.stdout)["s.en"]}
-    assert set(scores) == {"BLEU", "chrF", "exact match", "perplexity"}
+    scores = {score["name"]: score for score in json.loads(on_files.stdout)["s.en"]["scores"]}
+    assert set(scores) == {"BLEU", "chrF", "TER", "exact match", "perplexity"}
     on_text = run("evaluate", "--hypotheses", tmp_path / "s.de", "--reference", tmp_path / "s.de")
     assert "s.de BLEU = 100.00" in on_text.stdout
     assert "s.de exact match = 100.00" in on_text.stdout
@@ -200,7 +200,7 @@ def test_mistakes_get_a_sentence(trained: Path, tmp_path: Path) -> None:
     refused(run("train", "demo", "--set", "train.steps=soon"), "train.steps must be a whole number")
     refused(run("train", "copy", "--set", "data.corpus=", cwd=tmp_path), "no train text")
     refused(run("translate", tmp_path), "not a run directory")
-    refused(run("translate", trained, "--weights", "newest"), "averaged, best, last or auto")
+    refused(run("translate", trained, "--weights", "newest"), "averaged, ema, best, last or auto")
     refused(run("translate", trained, "--normalization", "marian"), "gnmt", "power")
     refused(run("train", "small.toml", "--set", "seed=2", cwd=trained.parent.parent), "seed: 2 here, 1 there")
     bad = run("translate", trained, text=b"The dog is sleeping.\n\xff\xfe\n")

@@ -19,8 +19,10 @@ ROOMS = {
     "decode": {"nn", "models", "data"},
     "tasks": {"nn", "models", "data", "decode", "evaluate", "view"},
     "training": {"nn", "models", "data", "decode", "evaluate", "tasks", "view"},
+    "doctor": {"nn", "models", "data", "decode", "evaluate", "tasks", "training", "view"},
     "recipes": set(),
-    "cli": {"nn", "models", "data", "decode", "evaluate", "tasks", "view", "training"},
+    "reproduce": {"nn", "models", "data", "decode", "evaluate", "tasks", "view", "training"},
+    "cli": {"nn", "models", "data", "decode", "evaluate", "tasks", "view", "training", "doctor", "reproduce"},
 }
 
 

@@ -17,6 +17,8 @@ from typing import Annotated
 import typer
 
 import regard
+from regard.cli import data, reproduce
+from regard.cli.doctor import doctor
 from regard.cli.evaluate import evaluate
 from regard.cli.options import console, first_rank, warn
 from regard.cli.train import train
@@ -40,8 +42,10 @@ def version_option(version: Annotated[bool, typer.Option("--version", help="Prin
         raise typer.Exit
 
 
-for verb in (train, translate, evaluate, view):
+for verb in (train, translate, evaluate, view, doctor):
     app.command()(verb)
+app.add_typer(data.app, name="data")
+app.add_typer(reproduce.app, name="reproduce")
 
 
 def stop_at_once(number: int, frame: FrameType | None) -> None:

@@ -3,62 +3,325 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import regard
-from regard.cli.options import AsJson, Beam, Weights, given, warn
+from regard.cli.options import (
+    AsJson,
+    BatchSentences,
+    Beam,
+    Device,
+    Penalty,
+    Threads,
+    Weights,
+    bar,
+    given,
+    open_model,
+    warn,
+)
 from regard.errors import RegardError
+
+if TYPE_CHECKING:
+    from regard.decode.translator import Translator
+    from regard.evaluate.lengths import Bucket
+    from regard.evaluate.literature import Style
+    from regard.evaluate.texts import Judgement
+    from regard.tasks.test_sets import ScoredSet
+
+COMPARING, OLDER, MORE = "Comparing", "BLEUs of older papers", "More to see and keep"
 
 
 def evaluate(
     run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="A run directory.")] = None,
+    split: Annotated[
+        list[str] | None, typer.Option("--split", help="A part of the recipe's text, e.g. valid. Repeatable.")
+    ] = None,
     source: Annotated[Path | None, typer.Option("--source", help="Source text, instead of the recipe's.")] = None,
-    reference: Annotated[Path | None, typer.Option("--reference", help="Reference text.")] = None,
+    reference: Annotated[
+        list[Path] | None, typer.Option("--reference", help="Reference text; repeat it for several references.")
+    ] = None,
     hypotheses: Annotated[Path | None, typer.Option("--hypotheses", help="Score this text; no run is needed.")] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option("--baseline", help="Another run, or a text: is the difference real?", rich_help_panel=COMPARING),
+    ] = None,
+    tokenized_lowercase: Annotated[
+        bool,
+        typer.Option("--tokenized-lowercase", help="Moses-tokenised, lower-cased BLEU.", rich_help_panel=OLDER),
+    ] = False,
+    compound_split: Annotated[
+        bool,
+        typer.Option(
+            "--compound-split", help="Tokenised BLEU, words split at hyphens (##AT##-##AT##).", rich_help_panel=OLDER
+        ),
+    ] = False,
+    language: Annotated[
+        str | None,
+        typer.Option("--language", help="Of the references, e.g. de. Else by file name.", rich_help_panel=OLDER),
+    ] = None,
+    by_length: Annotated[
+        bool, typer.Option("--by-length", help="Scores by words of the reference.", rich_help_panel=MORE)
+    ] = False,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Draw the scores by length as a PNG.", rich_help_panel=MORE)
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option("--save", help="Write the translations to this file.", rich_help_panel=MORE)
+    ] = None,
+    log_probs: Annotated[
+        bool,
+        typer.Option(
+            "--log-probs", help="Instead: how probable the model finds each given pair.", rich_help_panel=MORE
+        ),
+    ] = False,
     weights: Weights = "auto",
     beam: Beam = None,
+    length_penalty: Penalty = None,
+    batch: BatchSentences = None,
+    device: Device = "auto",
+    threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
     """Score a run on its recipe's test sets or on files, or score a text against its references.
 
+    BLEU, chrF and TER are sacreBLEU's, with their signatures and 95 % intervals by bootstrap. With --baseline each
+    difference gets p-values by paired bootstrap and by approximate randomisation, and is believed where both are below
+    0.05: they speak of the choice of test sentences, not of the luck of one training. The BLEUs of older papers depend
+    on the tokenisation, so their lines say how long the reference is.
+
+    --log-probs (forced decoding) prints a line per pair: log-probability, tokens, log-probability per token, with tabs.
+
     Examples:  regard evaluate runs/demo
 
-    regard evaluate runs/demo --source test.en --reference test.de
+    regard evaluate runs/demo --split valid --by-length --save valid.out
 
-    regard evaluate --hypotheses output.de --reference test.de
+    regard evaluate runs/demo --source test.en --reference test.de --baseline runs/old
+
+    regard evaluate --hypotheses output.de --reference test.de --baseline other.de --plot lengths.png
+
+    regard evaluate runs/demo --source test.en --reference test.de --log-probs
     """
-    from regard.data.corpus import load_required, read_pair, test_splits
-    from regard.data.files import read_lines
-    from regard.evaluate.bleu import Score
-    from regard.tasks import scoring
-    from regard.training.run import Run
+    from regard.evaluate.literature import COMPOUND_SPLIT, TOKENISED_LOWERCASE
+    from regard.tasks.test_sets import of_files, of_hypotheses, of_recipe
+    from regard.training.run import Run, write_atomically
 
-    results: dict[str, list[Score]] = {}
-    if hypotheses and reference and not (run or source):
-        results[hypotheses.name] = scoring.score_texts(list(read_lines(hypotheses)), list(read_lines(reference)))
-    elif run and bool(source) == bool(reference) and not hypotheses:
-        recipe, model = Run.open(run).recipe, regard.load(run, weights)
-        model.config = model.options(**given(beam_size=beam))
-        if source and reference:
-            corpora = [read_pair(source.name, source, reference)]
-        else:
-            corpora = [load_required(recipe.data, split) for split in test_splits(recipe.data) or ["test"]]
-        for corpus in corpora:
-            evaluation = scoring.evaluate(model, corpus)
-            results[corpus.name] = evaluation.scores
-            cut = sum(translation.cut > 0 for translation in evaluation.translations)
-            if cut:
-                warn(f"{cut} sentences of {corpus.name} were longer than the model's positions and were cut")
+    references = reference or []
+    check_request(run, split or [], source, references, hypotheses)
+    check_options(run, source, references, baseline, log_probs)
+    if hypotheses:
+        sets = [of_hypotheses(hypotheses, references, source)]
+    elif source:
+        sets = [of_files(source, references)]
     else:
-        missing = "--reference is missing. " if (source or hypotheses) and not reference else ""
-        raise RegardError(
-            f"{missing}Give a RUN, or RUN with --source and --reference, or --hypotheses with --reference."
-        )
+        sets = of_recipe(Run.open(run or "").recipe.data, split or [])
+    wanted = {TOKENISED_LOWERCASE: tokenized_lowercase, COMPOUND_SPLIT: compound_split}
+    styles = [style for style, asked in wanted.items() if asked]
+    sets = [replace(one, language=language or one.language) for one in sets]
+    check_outputs(sets, {"--save": save, "--plot": plot}, log_probs)
+    if styles:
+        check_rules(sets)
+    if baseline and not baseline.is_dir():
+        sets = [with_baseline_text(sets, baseline)]
+    options = given(beam_size=beam, length_penalty=length_penalty, batch_sentences=batch)
+    model = None
+    if run:
+        model = open_model(run, weights, device, threads)
+        model.config = model.options(**options)
+        if log_probs:
+            print_log_probs(str(run), model, sets[0], as_json)
+            return
+        sets = [replace(one, texts=translated(model, one, str(run))) for one in sets]
+    if save:
+        write_atomically(save, "".join(f"{text}\n" for text in sets[0].texts))
+    if baseline and baseline.is_dir():
+        sets = with_baseline_run(sets, baseline, open_model(baseline, weights, device, threads), options)
+    judged = [judged_set(one, styles, by_length or bool(plot), model) for one in sets]
+    names = [str(run or hypotheses), *([str(baseline)] if baseline else [])]
+    if plot:
+        draw(sets, judged, names, plot)
     if as_json:
-        print(json.dumps({name: [asdict(score) for score in scores] for name, scores in results.items()}))
+        print(json.dumps({one.name: record(one, told, names) for one, told in zip(sets, judged, strict=True)}))
     else:
-        print("\n".join(f"{name} {score}" for name, scores in results.items() for score in scores))
+        told = [line for one, each in zip(sets, judged, strict=True) for line in lines(one, each, names, by_length)]
+        print("\n".join([*told, *(["", f"scores by length  {plot}"] if plot else [])]))
+
+
+def check_request(
+    run: Path | None, splits: list[str], source: Path | None, references: list[Path], hypotheses: Path | None
+) -> None:
+    whole = "Give a RUN, or RUN with --source and --reference, or --hypotheses with --reference."
+    if (source or hypotheses) and not references:
+        raise RegardError(f"--reference is missing. {whole}")
+    if run and hypotheses:
+        raise RegardError("RUN and --hypotheses are two texts: to compare them, give one of them with --baseline.")
+    if splits and (not run or source):
+        raise RegardError("--split names a part of a run's recipe: give it with RUN and without --source.")
+    if run and references and not source:
+        raise RegardError("--source is missing: what shall the run translate for this --reference?")
+    if not run and not hypotheses:
+        raise RegardError(whole)
+
+
+def check_options(
+    run: Path | None, source: Path | None, references: list[Path], baseline: Path | None, log_probs: bool
+) -> None:
+    if log_probs and not run:
+        raise RegardError("--log-probs asks a model: give a RUN, with --source and --reference or alone.")
+    if log_probs and len(references) > 1:
+        raise RegardError("--log-probs scores pairs: give one --reference.")
+    if baseline and baseline.is_dir() and not (run or source):
+        raise RegardError(f"The baseline {baseline} is a run: give it the --source to translate, or a text instead.")
+
+
+def check_outputs(sets: list[ScoredSet], files: dict[str, Path | None], log_probs: bool) -> None:
+    """What would fail later fails before anything is translated."""
+    if len(sets) > 1 and (files["--save"] or log_probs):
+        raise RegardError(f"{'--log-probs' if log_probs else '--save'} is for one text: choose {choices(sets)}.")
+    for option, file in files.items():
+        if file and (file.is_dir() or not file.absolute().parent.is_dir()):
+            raise RegardError(f"{option} {file} cannot be written: give a file in a folder that exists.")
+    plot = files["--plot"]
+    if plot and plot.suffix.lower() != ".png":
+        raise RegardError(f"--plot draws a PNG: name it {plot.with_suffix('.png')}.")
+
+
+def check_rules(sets: list[ScoredSet]) -> None:
+    """Where a text will have to be tokenised, the rules must be there."""
+    from regard.evaluate.literature import is_tokenised, moses_rules
+
+    for one in sets:
+        if not is_tokenised(one.references[0]):
+            moses_rules(one.language)
+
+
+def choices(sets: list[ScoredSet]) -> str:
+    return " or ".join(f"--split {one.name}" for one in sets)
+
+
+def translated(model: Translator, one: ScoredSet, who: str) -> list[str]:
+    """The model's translations of a set, with a word on what it could not read whole."""
+    assert one.source is not None
+    with bar(f"{who} translates {one.name}", len(one.source)) as progress:
+        found = [best[0] for best in model.search(one.source, progress=progress)]
+    cut = sum(translation.cut > 0 for translation in found)
+    if cut:
+        warn(f"{cut} sentences of {one.name} were longer than the positions of {who} and were cut")
+    return [translation.text for translation in found]
+
+
+def with_baseline_text(sets: list[ScoredSet], baseline: Path) -> ScoredSet:
+    from regard.data.files import read_lines
+    from regard.tasks.test_sets import check_lines
+
+    if len(sets) > 1:
+        raise RegardError(f"{baseline} is one text: choose what it translates with {choices(sets)}.")
+    texts = list(read_lines(baseline))
+    check_lines({Path(sets[0].name): sets[0].references[0], baseline: texts})
+    return replace(sets[0], baseline=texts)
+
+
+def with_baseline_run(
+    sets: list[ScoredSet], baseline: Path, model: Translator, options: dict[str, Any]
+) -> list[ScoredSet]:
+    model.config = model.options(**options)
+    return [replace(one, baseline=translated(model, one, str(baseline))) for one in sets]
+
+
+def judged_set(one: ScoredSet, styles: list[Style], lengths: bool, model: Translator | None) -> Judgement:
+    from regard.evaluate.literature import is_tokenised
+    from regard.evaluate.texts import judge
+
+    if not styles and is_tokenised(one.references[0]):
+        warn(
+            f"The references of {one.name} look tokenised, but sacreBLEU is made for plain text: papers on such text "
+            "report what --tokenized-lowercase prints."
+        )
+    told = judge(one.texts, one.references, one.baseline, styles, one.language, lengths)
+    if model and one.corpus:
+        from regard.tasks.scoring import model_scores  # here: it loads torch
+
+        return replace(told, scores=told.scores + model_scores(model, one.corpus))
+    return told
+
+
+def print_log_probs(who: str, model: Translator, one: ScoredSet, as_json: bool) -> None:
+    from regard.tasks.scoring import log_probs
+
+    assert one.corpus is not None
+    with bar(f"{who} reads {one.name}", len(one.corpus)) as progress:
+        found = log_probs(model, one.corpus, progress=progress)
+    for pair in found:
+        if as_json:
+            print(json.dumps({**asdict(pair), "per_token": pair.per_token}))
+        elif pair.log_prob is None:
+            print(f"nan\t{pair.tokens}\tnan")
+        else:
+            print(f"{pair.log_prob:.4f}\t{pair.tokens}\t{pair.per_token:.4f}")
+    beyond = sum(pair.log_prob is None for pair in found)
+    if beyond:
+        warn(f"{beyond} pairs of {one.name} are beyond the model's positions and have no probability")
+
+
+def lines(one: ScoredSet, told: Judgement, systems: list[str], by_length: bool) -> list[str]:
+    from regard.evaluate.lengths import table
+
+    written = [f"{one.name} {score}" for score in told.scores]
+    if told.comparisons:
+        if list(one.texts) == list(one.baseline or ()):
+            written += ["", f"{one.name}: {systems[1]} says the same, word for word; there is nothing to compare."]
+        else:
+            written += ["", f"{one.name} against {systems[1]}, p by paired bootstrap and by randomisation:"]
+            written += [f"  {comparison}" for comparison in told.comparisons]
+    if by_length:
+        written += ["", f"{one.name} by length of the reference:", table(told.buckets, systems)]
+    return written
+
+
+def record(one: ScoredSet, told: Judgement, systems: list[str]) -> dict[str, Any]:
+    """Everything, for machines."""
+    found: dict[str, Any] = {
+        "system": systems[0],
+        "sentences": len(one.references[0]),
+        "references": len(one.references),
+        "scores": [asdict(score) for score in told.scores],
+    }
+    if told.comparisons:
+        found["baseline"] = {"system": systems[1], "scores": [asdict(score) for score in told.baseline]}
+        found["comparisons"] = [
+            {**asdict(comparison), "better": comparison.better, "believed": comparison.believed}
+            for comparison in told.comparisons
+        ]
+    if told.buckets:
+        found["by_length"] = [
+            {
+                "words": bucket.words,
+                "sentences": bucket.sentences,
+                "systems": {
+                    system: {name: score and asdict(score) for name, score in scores.items()}
+                    for system, scores in zip(systems, bucket.scores, strict=True)
+                },
+            }
+            for bucket in told.buckets
+        ]
+    return found
+
+
+def draw(sets: list[ScoredSet], judged: list[Judgement], systems: list[str], path: Path) -> None:
+    from regard.view.scores import LengthScores, Point, length_png
+
+    def points(buckets: list[Bucket], metric: str, system: int) -> list[Point | None]:
+        scores = [bucket.scores[system][metric] for bucket in buckets]
+        return [Point(score.value, score.interval) if score else None for score in scores]
+
+    pictures = []
+    for one, told in zip(sets, judged, strict=True):
+        lines = {
+            metric: {system: points(told.buckets, metric, i) for i, system in enumerate(systems)}
+            for metric in told.buckets[0].scores[0]
+        }
+        words, counts = [b.words for b in told.buckets], [b.sentences for b in told.buckets]
+        pictures.append(LengthScores(one.name, words, counts, lines))
+    length_png(pictures, path)

@@ -7,16 +7,18 @@ from typing import Annotated
 
 import typer
 
-import regard
 from regard.cli.options import (
     AsJson,
     BatchSentences,
     Beam,
+    Device,
     Normalization,
     Penalty,
     RunArgument,
+    Threads,
     Weights,
     given,
+    open_model,
     warn,
 )
 
@@ -36,6 +38,8 @@ def translate(
         bool, typer.Option("--verify-batch", help="Translate each sentence alone too and list differences.")
     ] = False,
     weights: Weights = "auto",
+    device: Device = "auto",
+    threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
     """Translate stdin to stdout, one sentence a line, in order.
@@ -48,7 +52,7 @@ def translate(
     from regard.decode.stream import LineFormat, Verifier, available_lines
     from regard.decode.translator import pharaoh
 
-    model = regard.load(run, weights)
+    model = open_model(run, weights, device, threads)
     model.config = model.options(
         **given(beam_size=beam, length_penalty=length_penalty, normalization=normalization, batch_sentences=batch)
     )

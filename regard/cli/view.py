@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-import regard
-from regard.cli.options import RunArgument, Weights
+from regard.cli.options import Device, RunArgument, Threads, Weights, open_model
 from regard.errors import RegardError
 
 
@@ -18,6 +17,8 @@ def view(
     output: Annotated[Path | None, typer.Option("--output", help="Folder; RUN/report by default.")] = None,
     name: Annotated[str, typer.Option("--name", help="File name without ending.")] = "view",
     weights: Weights = "auto",
+    device: Device = "auto",
+    threads: Threads = None,
 ) -> None:
     """Draw every attention head for a sentence: one HTML page that opens offline, and a PNG.
 
@@ -26,7 +27,7 @@ def view(
     from regard.tasks.attention import alignment_picture, draw
     from regard.training.run import Run
 
-    model = regard.load(run, weights)
+    model = open_model(run, weights, device, threads)
     translation = model.search([sentence])[0][0]
     if not translation.target_tokens:
         raise RegardError("The sentence is empty: there is nothing to look at.")

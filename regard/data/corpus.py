@@ -7,6 +7,7 @@ from pathlib import Path
 
 import regard.data.generated as generated
 from regard.config import DataConfig
+from regard.data import fetch
 from regard.data.files import read_lines
 from regard.errors import RegardError, nearest
 
@@ -32,6 +33,8 @@ class Corpus:
 
 def load(config: DataConfig, split: str) -> Corpus | None:
     """A split of the recipe's corpus (train, valid, test, combinations); None where the recipe has none."""
+    if config.corpus in fetch.CORPORA:
+        return read_pair(split, *fetch.files(config.corpus, split))
     if config.corpus:
         return built_in(config, split)
     files: tuple[str, ...] = getattr(config, split, ())
@@ -43,7 +46,7 @@ def load_required(config: DataConfig, split: str) -> Corpus:
     if corpus is None:
         raise RegardError(
             f"The recipe has no {split} text: set data.{split} = [source file, target file], or data.corpus "
-            f"to a built-in corpus ({', '.join(generated.CORPORA)})."
+            f"to a built-in corpus ({', '.join(generated.CORPORA)}) or to one that regard data fetch lists."
         )
     return corpus
 
@@ -52,13 +55,18 @@ def test_splits(config: DataConfig) -> list[str]:
     """The splits to report on when training has ended: the test sets, or without one the validation set."""
     if config.corpus in ("en-de", "de-en"):
         return ["test", "combinations"]
+    if config.corpus in fetch.CORPORA:
+        return [split for split in fetch.splits(config.corpus) if split not in ("train", "valid")] or ["valid"]
     return ["test"] if config.corpus or config.test else ["valid"]
 
 
 def built_in(config: DataConfig, split: str) -> Corpus:
     if config.corpus not in generated.CORPORA:
-        hint = nearest(config.corpus, generated.CORPORA)
-        raise RegardError(f"No built-in corpus {config.corpus}{hint}; there are {', '.join(generated.CORPORA)}.")
+        hint = nearest(config.corpus, [*generated.CORPORA, *fetch.CORPORA])
+        raise RegardError(
+            f"No built-in corpus {config.corpus}{hint}, and no public one: built in are "
+            f"{', '.join(generated.CORPORA)}; regard data fetch gets {', '.join(fetch.CORPORA)}."
+        )
     size = {"train": config.train_size, "valid": config.valid_size}.get(split, config.test_size)
     try:
         pairs = generated.generate(config.corpus, split, size)

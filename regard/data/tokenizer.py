@@ -10,9 +10,10 @@ import io
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -29,14 +30,14 @@ SYMBOLS = {"pad": PAD, "bos": BOS, "eos": EOS}
 class Ragged:
     """Many integer sequences in one array: sequence i is `values[offsets[i] : offsets[i + 1]]`."""
 
-    values: np.ndarray  # (total,) int32
+    values: np.ndarray  # (total,) int32, or uint16 in a memory map
     offsets: np.ndarray  # (n + 1,) int64
 
     @classmethod
     def of(cls, sequences: Sequence[Sequence[int]]) -> Ragged:
         offsets = np.zeros(len(sequences) + 1, dtype=np.int64)
         np.cumsum([len(sequence) for sequence in sequences], out=offsets[1:])
-        flat = np.fromiter((i for sequence in sequences for i in sequence), np.int32, count=int(offsets[-1]))
+        flat = np.fromiter(chain.from_iterable(sequences), np.int32, count=int(offsets[-1]))
         return cls(flat, offsets)
 
     @classmethod
@@ -54,7 +55,7 @@ class Ragged:
         lengths = self.lengths[numbers]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         places = np.arange(offsets[-1]) + np.repeat(self.offsets[numbers] - offsets[:-1], lengths)
-        return Ragged(self.values[places], offsets)
+        return Ragged(self.values[places].astype(np.int32, copy=False), offsets)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -74,9 +75,9 @@ class Tokenizer:
     def vocab_size(self) -> int:
         return int(self.processor.get_piece_size())
 
-    def encode(self, sentences: Sequence[str]) -> list[list[int]]:
-        """Each sentence as its tokens and the end symbol."""
-        ids: list[list[int]] = self.processor.encode(list(sentences), num_threads=os.cpu_count() or 1)
+    def encode(self, sentences: Sequence[str], threads: int = 0) -> list[list[int]]:
+        """Each sentence as its tokens and the end symbol. 0 threads: as many as there are cores."""
+        ids: list[list[int]] = self.processor.encode(list(sentences), num_threads=threads or os.cpu_count() or 1)
         return [[*sentence, EOS] for sentence in ids]
 
     def encode_corpus(self, sentences: Sequence[str], chunk: int = 50_000) -> Ragged:
@@ -156,15 +157,15 @@ class TokenizerPair:
             raise RegardError(f"A SentencePiece model in {folder} is damaged.") from None
 
 
-def train(config: TokenizerConfig, source: Sequence[str], target: Sequence[str], seed: int) -> TokenizerPair:
+def train(config: TokenizerConfig, source: Iterable[str], target: Iterable[str], seed: int) -> TokenizerPair:
     """Subwords learned from the training text of both sides."""
     if config.shared:
-        both = train_one(config, [*source, *target], seed)
+        both = train_one(config, chain(source, target), seed)
         return TokenizerPair(both, both)
     return TokenizerPair(train_one(config, source, seed), train_one(config, target, seed))
 
 
-def train_one(config: TokenizerConfig, sentences: Sequence[str], seed: int) -> Tokenizer:
+def train_one(config: TokenizerConfig, sentences: Iterable[str], seed: int) -> Tokenizer:
     spm.set_random_generator_seed(seed)
     model = io.BytesIO()
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -68,13 +68,23 @@ class Translator:
         return read_section(DecodeConfig, {**vars(self.config), **changes}, "decode.")
 
     @torch.inference_mode()
-    def search(self, sentences: Sequence[str], n_best: int = 1, **options: Any) -> list[list[Translation]]:
-        """The n best translations of each sentence, best first; an empty sentence translates to itself."""
+    def search(
+        self,
+        sentences: Sequence[str],
+        n_best: int = 1,
+        progress: Callable[[int], None] | None = None,
+        **options: Any,
+    ) -> list[list[Translation]]:
+        """The n best translations of each sentence, best first; an empty sentence translates to itself.
+
+        `progress` is told after each batch how many sentences are done.
+        """
         config = self.options(**options)
         whole = self.tokenizers.source.encode(sentences)
         encoded = [self.fit(tokens) for tokens in whole]
         found: list[list[Translation]] = [[Translation(text, "", 0.0, 0.0, [], [])] for text in sentences]
         filled = [i for i, tokens in enumerate(encoded) if len(tokens) > 1]
+        done = len(encoded) - len(filled)
         with recording(self.model, None) as watched:
             for group in in_order_of_length([len(encoded[i]) for i in filled], config.batch_sentences):
                 numbers = [filled[i] for i in group]
@@ -82,6 +92,9 @@ class Translator:
                 for i, best in zip(numbers, hypotheses, strict=True):
                     cut = len(whole[i]) - len(encoded[i])
                     found[i] = [self.translation(sentences[i], encoded[i], h, cut) for h in best]
+                done += len(numbers)
+                if progress:
+                    progress(done)
         if watched and filled:  # what a capture around this call gets: the finished translations, fed once
             best_of = [found[i][0] for i in filled]
             self.feed([t.source_tokens for t in best_of], [t.target_tokens for t in best_of])

@@ -1,15 +1,24 @@
-"""All scores of a translator on a corpus."""
+"""All scores of a translator on a corpus, and its probability of given translations."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+import torch
+import torch.nn.functional as F
+
 from regard.data.corpus import Corpus
+from regard.data.tokenizer import SYMBOLS
 from regard.decode.translator import Translation, Translator
 from regard.evaluate.alignment import alignment_error_rate
-from regard.evaluate.bleu import Score, bleu, chrf, exact_match
-from regard.tasks.translation import Pairs, score_pairs, within
+from regard.evaluate.bleu import Score
+from regard.evaluate.texts import judge
+from regard.models.transformer import Transformer
+from regard.tasks.task import move
+from regard.tasks.translation import Pairs, TranslationBatch, by_length, score_pairs, within
 
 
 @dataclass(frozen=True)
@@ -24,17 +33,24 @@ class Evaluation:
         return next(score for score in self.scores if score.name == name)
 
 
-def evaluate(translator: Translator, corpus: Corpus, batch_tokens: int = 4_000) -> Evaluation:
-    """BLEU and chrF on raw text, exact match, perplexity of the references, and, where the corpus knows its
-    word alignments, the error rate of those read off cross-attention."""
-    translations = [best[0] for best in translator.search(corpus.source)]
-    texts = [translation.text for translation in translations]
-    scores = score_texts(texts, corpus.target)
+def evaluate(
+    translator: Translator, corpus: Corpus, batch_tokens: int = 4_000, progress: Callable[[int], None] | None = None
+) -> Evaluation:
+    """The scores of the text it writes, and its own: `judge` and `model_scores`. `progress` hears how many sentences
+    are translated."""
+    translations = [best[0] for best in translator.search(corpus.source, progress=progress)]
+    scores = judge([translation.text for translation in translations], [corpus.target]).scores
+    return Evaluation(corpus, translations, scores + model_scores(translator, corpus, batch_tokens))
+
+
+def model_scores(translator: Translator, corpus: Corpus, batch_tokens: int = 4_000) -> list[Score]:
+    """What only the model can say: perplexity of the references and, where the corpus knows its word alignments, the
+    error rate of those read off cross-attention."""
     pairs = Pairs.encode(translator.tokenizers, corpus)
     fitting, too_long = within(pairs, translator.model.longest)
     nll, n_tokens = score_pairs(translator.model, fitting, batch_tokens, translator.device)
     note = f", {len(too_long)} pairs beyond the model's positions left out" if too_long else ""
-    scores.append(Score("perplexity", math.exp(nll / n_tokens), signature=f"per subword{note}"))
+    scores = [Score("perplexity", math.exp(min(nll / n_tokens, 700.0)), signature=f"per subword{note}")]
     if corpus.alignments is not None:
         # The truth is known for the reference's words, so the reference is what must be aligned.
         references = [
@@ -42,8 +58,48 @@ def evaluate(translator: Translator, corpus: Corpus, batch_tokens: int = 4_000) 
             for i, (source, target) in enumerate(zip(corpus.source, corpus.target, strict=True))
         ]
         scores.append(alignment_error_rate(translator.align(references), corpus.alignments))
-    return Evaluation(corpus, translations, scores)
+    return scores
 
 
-def score_texts(texts: list[str], references: list[str]) -> list[Score]:
-    return [bleu(texts, references), chrf(texts, references), exact_match(texts, references)]
+@dataclass(frozen=True)
+class PairScore:
+    """What a model thinks of a given translation."""
+
+    log_prob: float | None  # natural logarithm, of all tokens; None: the pair is beyond the model's positions
+    tokens: int  # subwords of the target and its end
+
+    @property
+    def per_token(self) -> float | None:
+        return None if self.log_prob is None else self.log_prob / self.tokens
+
+
+def log_probs(
+    translator: Translator, corpus: Corpus, batch_tokens: int = 4_000, progress: Callable[[int], None] | None = None
+) -> list[PairScore]:
+    """The model's log-probability of each given pair (forced decoding), in the order of the corpus."""
+    pairs, model = Pairs.encode(translator.tokenizers, corpus), translator.model
+    found = [PairScore(None, int(length)) for length in pairs.target.lengths]
+    done = 0
+    for numbers in by_length(pairs, batch_tokens):
+        fitting = numbers[pairs.lengths[numbers] <= model.longest]
+        if len(fitting):
+            batch = move(pairs.batch(fitting, "padded", SYMBOLS[model.config.start]), translator.device)
+            lengths = pairs.target.lengths[fitting]
+            ends = np.cumsum(lengths)
+            totals = np.diff(np.concatenate([[0.0], np.cumsum(token_log_probs(model, batch))])[[0, *ends]])
+            for i, total, length in zip(fitting, totals, lengths, strict=True):
+                found[i] = PairScore(float(total), int(length))
+        done += len(numbers)
+        if progress:
+            progress(done)
+    return found
+
+
+@torch.inference_mode()
+def token_log_probs(model: Transformer, batch: TranslationBatch) -> np.ndarray:
+    """Of each expected token, of all sentences end to end."""
+    memory = model.encode(batch.src, batch.src_layout)
+    hidden = model.decode(batch.tgt, batch.tgt_layout, memory, batch.src_layout)
+    rows = zip(batch.tgt_layout.real(hidden).split(512), batch.expected.split(512), strict=True)  # of (n_tokens, D)
+    parts = [-F.cross_entropy(model.output(part).float(), tokens, reduction="none") for part, tokens in rows]
+    return torch.cat(parts).double().cpu().numpy()

@@ -1,0 +1,134 @@
+"""`regard data prepare`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regard.cli.options import AsJson, console
+
+if TYPE_CHECKING:
+    from regard.data.prepare import Progress
+
+
+def option(panel: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, rich_help_panel=panel, **more)
+
+
+def source(text: str, **more: Any) -> Any:
+    return option("Inputs", help=text, show_default=False, **more)
+
+
+def filtering(text: str, *names: str, **more: Any) -> Any:
+    return option("Filters (0 or off switches one off)", *names, help=text, **more)
+
+
+def choice(text: str, *values: str) -> Any:
+    return filtering(text, metavar="|".join(values))
+
+
+def subwords(text: str, *names: str, **more: Any) -> Any:
+    return option("Subwords", *names, help=text, **more)
+
+
+def prepare(
+    train: Annotated[list[str], source("Training text; repeatable, as the next two.", metavar="INPUT")],
+    languages: Annotated[tuple[str, str], source("Language codes, e.g. en de.", metavar="SOURCE TARGET")],
+    out: Annotated[Path, typer.Option(help="The folder to write.", show_default=False)],
+    valid: Annotated[list[str] | None, source("Validation text.", metavar="INPUT")] = None,
+    test: Annotated[list[str] | None, source("Test text.", metavar="INPUT")] = None,
+    columns: Annotated[tuple[int, int], source("Columns of a .tsv, from 1; else 1 2.", metavar="N N")] = (1, 2),
+    keys: Annotated[
+        tuple[str, str] | None, source("Keys of a .jsonl; else the language codes.", metavar="KEY KEY")
+    ] = None,
+    normalize: Annotated[
+        bool, filtering("Unicode NFC, nothing invisible, single spaces.", "--normalize/--no-normalize")
+    ] = True,
+    unescape: Annotated[bool, filtering("HTML entities to characters.", "--unescape")] = False,
+    max_words: Annotated[int, filtering("Most words of a side.", min=0)] = 200,
+    max_characters: Annotated[int, filtering("Most characters of a side.", min=0)] = 2_000,
+    max_ratio: Annotated[float, filtering("Words of the longer side to the shorter's, at most.", min=0)] = 3.0,
+    min_script: Annotated[float, filtering("Share of letters in the language's script.", min=0, max=1)] = 0.5,
+    copies: Annotated[
+        str,
+        choice(
+            "Drop pairs of equal sides: those with words, not mere numbers and names; or all.", "text", "all", "off"
+        ),
+    ] = "text",
+    duplicates: Annotated[
+        str,
+        choice("Drop what came before, up to case, punctuation, spacing, numbers; or exactly.", "near", "exact", "off"),
+    ] = "near",
+    targets_per_source: Annotated[int, filtering("Keep so many targets of a source; 0: all.", min=0)] = 0,
+    leakage: Annotated[
+        str, choice("Drop pairs near valid or test with one side; or with both.", "side", "pair", "off")
+    ] = "side",
+    keep_dropped: Annotated[
+        bool, filtering("Write dropped.tsv.gz: reason, file, line, both texts.", "--keep-dropped")
+    ] = False,
+    vocab_size: Annotated[int, subwords("How many, of one vocabulary.", min=8)] = 8_000,
+    kind: Annotated[str, subwords("How they are learned.", metavar="bpe|unigram")] = "bpe",
+    shared: Annotated[bool, subwords("One vocabulary for both languages, or one each.", "--shared/--separate")] = True,
+    tokenizer_pairs: Annotated[int, subwords("Pairs they are learned from, at most.", min=1)] = 250_000,
+    seed: Annotated[int, subwords("Of learning them.")] = 1,
+    tokenizer: Annotated[Path | None, subwords("Use the tokenizer in this folder instead.", show_default=False)] = None,
+    jobs: Annotated[int, typer.Option(min=0, help="Processes; 0: one for each core.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Replace prepared data that is there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Clean parallel text, remove duplicates and leaks, and tokenise it for training.
+
+    An INPUT is two text files aligned by line (a.en,a.de or what both names begin with, a), a .tsv, .jsonl, .tmx or .po
+    file, each plain or with .gz, .xz or .zst, or a corpus that regard data fetch has got. Validation and test text is
+    checked, never changed. The report says how many pairs each step has dropped.
+
+    Examples:  regard data prepare --languages en de --train europarl --train memory.tmx.gz --valid dev --out data
+
+    regard data prepare --languages en de --train multi30k-en-de --test multi30k-en-de --out data --keep-dropped
+    """
+    from regard.config import TokenizerConfig, read_section
+    from regard.data import prepare as preparing
+    from regard.data.filters import Cleaning
+
+    settings = preparing.Settings(
+        languages, tuple(train), tuple(valid or ()), tuple(test or ()), columns, keys,
+        Cleaning(
+            normalize, unescape, max_words, max_characters, max_ratio, min_script,
+            copies, duplicates, targets_per_source, leakage,  # type: ignore[arg-type]
+        ),
+        read_section(TokenizerConfig, {"kind": kind, "vocab_size": vocab_size, "shared": shared}, "tokenizer."),
+        str(tokenizer or ""), tokenizer_pairs, seed, keep_dropped,
+    )  # fmt: skip
+    with bar() as progress:
+        tally = preparing.prepare(settings, out, jobs=jobs, force=force, progress=progress)
+    print(json.dumps(tally.plain(), ensure_ascii=False) if as_json else tally.text(), end="\n" if as_json else "")
+
+
+@contextmanager
+def bar() -> Iterator[Progress]:
+    """A bar for each stage: pairs, pairs a second, time left."""
+    from rich import progress as rich
+
+    columns = (
+        rich.TextColumn("{task.description:<10}"), rich.BarColumn(), rich.TextColumn("{task.fields[pairs]:>12,} pairs"),
+        rich.TextColumn("{task.fields[speed]:>9,.0f}/s"), rich.TimeElapsedColumn(), rich.TimeRemainingColumn(),
+    )  # fmt: skip
+    with rich.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
+        stages: dict[str, rich.TaskID] = {}
+
+        def progress(stage: str, pairs: int, part: float) -> None:
+            if stage not in stages:
+                for done in stages.values():
+                    shown.update(done, total=1.0, completed=1.0)
+                total = None if stage == "tokenizer" else 1.0  # how long learning takes is not known
+                stages[stage] = shown.add_task(stage, total=total, pairs=0, speed=0.0)
+            elapsed = shown.tasks[stages[stage]].elapsed or 0.0
+            speed = pairs / elapsed if elapsed else 0.0
+            shown.update(stages[stage], completed=part, pairs=pairs, speed=speed)
+
+        yield progress

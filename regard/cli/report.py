@@ -1,0 +1,143 @@
+"""`regard data report`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.options import AsJson, console, warn
+from regard.errors import RegardError, nearest
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+COMPRESSED = (".gz", ".xz", ".zst")
+
+
+@dataclass(frozen=True)
+class Text:
+    """What to report on."""
+
+    name: str
+    languages: tuple[str, str]
+    splits: dict[str, tuple[Path, Path]]
+    tokenizer: Path | None = None
+
+
+def report(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME | SOURCE TARGET | FOLDER",
+            help="A fetched corpus, two files aligned line by line, or a folder that regard data prepare has written.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Folder for report.json, report.png and report.html.")] = Path(
+        "report"
+    ),
+    tokenizer: Annotated[
+        Path | None, typer.Option("--tokenizer", help="Count subwords too: a tokenizer/ folder of a run or of prepare.")
+    ] = None,
+    test: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option("--test", metavar="SOURCE TARGET", help="Held-out text: how much of it the first text has."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what is in a corpus: sizes, lengths, vocabulary, scripts, repetitions, and leaks between its splits.
+
+    The text is read once and not held; 24 bytes a pair and the vocabulary are.
+
+    Examples:  regard data report multi30k-en-de
+
+    regard data report train.en.gz train.de.gz --test test.en test.de --tokenizer runs/mine/tokenizer
+    """
+    from regard.data import statistics
+    from regard.data.files import read_lines
+    from regard.data.tokenizer import TokenizerPair
+    from regard.view.corpus import corpus_page, corpus_png, corpus_text
+
+    text = find(what, test)
+    folder = tokenizer or text.tokenizer
+    if folder and not folder.is_dir():
+        raise RegardError(f"There is no tokenizer folder {folder}.")
+    tokenizers = TokenizerPair.load(folder) if folder else None
+    measured = {}
+    with bars() as progress:
+        for split, (source, target) in text.splits.items():
+            lines = read_lines(source), read_lines(target)
+            measured[split] = statistics.measure(split, *lines, tokenizers, counter(progress, split))
+    found = statistics.summarise(text.name, text.languages, measured)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "report.json").write_text(json.dumps(found, ensure_ascii=False) + "\n", encoding="utf-8")
+    corpus_png(found, out / "report.png")
+    (out / "report.html").write_text(corpus_page(found, (out / "report.png").read_bytes()), encoding="ascii")
+    print(json.dumps(found, ensure_ascii=False) if as_json else corpus_text(found), end="\n" if as_json else "")
+    warn(f"{out / 'report.html'}, report.png and report.json beside it")
+
+
+def find(what: list[str], test: tuple[Path, Path] | None) -> Text:
+    """The text the arguments mean, with the held-out files as a further split."""
+    from regard.data import fetch
+
+    if len(what) == 2:
+        source, target = (Path(one) for one in what)
+        name = f"{source.name}, {target.name}"
+        text = Text(name, languages(source, target), {first_name(source, test): (source, target)})
+    elif len(what) > 2:
+        raise RegardError("Give one NAME, one FOLDER, or two files: SOURCE TARGET.")
+    elif what[0] in fetch.CORPORA:
+        splits = {split: fetch.files(what[0], split) for split in fetch.splits(what[0])}
+        text = Text(what[0], fetch.CORPORA[what[0]].languages, splits)
+    elif (Path(what[0]) / "prepared.json").is_file():
+        text = prepared(Path(what[0]))
+    elif Path(what[0]).is_file():
+        raise RegardError(f"{what[0]} is one file: give two, SOURCE TARGET.")
+    else:
+        hint = nearest(what[0], fetch.CORPORA)
+        raise RegardError(f"{what[0]} is no corpus{hint}, no folder of regard data prepare, and not two files.")
+    return Text(text.name, text.languages, text.splits | ({"test": test} if test else {}), text.tokenizer)
+
+
+def prepared(folder: Path) -> Text:
+    from regard.data.prepared import Prepared
+
+    source, target = Prepared.open(folder).languages
+    splits = {"train": (folder / "train.source.text", folder / "train.target.text")}
+    for split in ("valid", "test"):
+        if (folder / f"{split}.source").exists():
+            splits[split] = (folder / f"{split}.source", folder / f"{split}.target")
+    return Text(folder.resolve().name, (source, target), splits, folder / "tokenizer")
+
+
+def languages(source: Path, target: Path) -> tuple[str, str]:
+    """`en`, `de` for train.en.gz and train.de.gz."""
+    left, right = (Path(path.stem if path.suffix in COMPRESSED else path.name).suffix[1:] for path in (source, target))
+    return (left, right) if left and right and left != right else ("source", "target")
+
+
+def first_name(source: Path, test: tuple[Path, Path] | None) -> str:
+    name = source.name.split(".")[0]
+    return "train" if test and name == "test" else name
+
+
+@contextmanager
+def bars() -> Iterator[Progress]:
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    pairs = TextColumn("{task.description}: {task.completed:,.0f} pairs")
+    columns = (SpinnerColumn(), pairs, TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        yield progress
+
+
+def counter(progress: Progress, split: str) -> Callable[[int], None]:
+    task = progress.add_task(split, total=None)
+    return lambda pairs: progress.update(task, completed=pairs)

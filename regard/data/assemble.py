@@ -1,0 +1,186 @@
+"""From downloaded files to aligned text: members of archives, WMT's SGML, Tatoeba's table, IWSLT's talks.
+
+Lines are copied as bytes, so that a text of any size takes no memory and arrives as it was published.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import re
+import shutil
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from regard.data.files import open_bytes, read_lines
+from regard.errors import RegardError
+
+SEGMENT = re.compile(rb"<seg[^>]*>\s*(.*?)\s*</seg>")
+HELD_OUT = 20  # Tatoeba: per mille of the English sentences in the validation and in the test set
+EVERY = 23  # IWSLT: each such line of the training text is validation text
+LONGEST, RATIO = 175, 1.5  # IWSLT: words of a training sentence, and by how much one side may exceed the other
+
+
+def is_archive(path: Path) -> bool:
+    return path.suffix in (".tgz", ".tar", ".zip") or path.name.endswith(".tar.gz")
+
+
+def unpack(archive: Path, members: Sequence[str], folder: Path) -> dict[str, Path]:
+    """The named members and no others, under names of our own; an archive can put nothing elsewhere."""
+    places = {member: folder / f"{archive.name}.{i}.{Path(member).name}" for i, member in enumerate(members)}
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        if archive.suffix == ".zip":
+            unzip(archive, places)
+        else:
+            untar(archive, places)
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise RegardError(f"{archive} is not a sound archive: {error}.") from None
+    missing = [member for member, place in places.items() if not place.exists()]
+    if missing:
+        raise RegardError(f"{archive} does not hold {', '.join(missing)}: it is not the archive it should be.")
+    return places
+
+
+def untar(archive: Path, places: dict[str, Path]) -> None:
+    with tarfile.open(archive, "r|*") as tar:  # one pass: seeking back would decompress all of it again
+        for entry in tar:
+            place = places.get(entry.name.removeprefix("./"))
+            content = tar.extractfile(entry) if place and entry.isfile() else None
+            if place and content:
+                with place.open("wb") as file:
+                    shutil.copyfileobj(content, file, 1 << 20)
+
+
+def unzip(archive: Path, places: dict[str, Path]) -> None:
+    with zipfile.ZipFile(archive) as zipped:
+        for member in places.keys() & set(zipped.namelist()):
+            with zipped.open(member) as content, places[member].open("wb") as file:
+                shutil.copyfileobj(content, file, 1 << 20)
+
+
+def byte_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a text, or the segments of an SGML or XML file, without their ends."""
+    with open_bytes(path) as file:
+        if path.suffix in (".sgm", ".xml"):
+            for line in file:
+                yield from (b" ".join(found[1].split()) for found in SEGMENT.finditer(line))
+        else:
+            yield from (line.rstrip(b"\r\n") for line in file)
+
+
+def join(pieces: Iterable[tuple[Path, Path]], source: Path, target: Path) -> int:
+    """Write the pieces one after another, line by line in step; returns how many pairs there are."""
+    pairs = 0
+    with source.open("wb") as left, target.open("wb") as right:
+        for one, other in pieces:
+            for a, b in zip_longest(byte_lines(one), byte_lines(other)):
+                if a is None or b is None:
+                    raise RegardError(f"{one.name} and {other.name} have different numbers of lines.")
+                left.write(a + b"\n")
+                right.write(b + b"\n")
+                pairs += 1
+    return pairs
+
+
+def count_lines(path: Path) -> int:
+    """How many lines `read_lines` would give, without decoding them."""
+    lines, last = 0, b"\n"
+    with open_bytes(path) as file:
+        while chunk := file.read(1 << 20):
+            lines, last = lines + chunk.count(b"\n"), chunk[-1:]
+    return lines + (last != b"\n")
+
+
+# --- Tatoeba ---------------------------------------------------------------------------------------------
+
+
+def split_table(table: Path, languages: tuple[str, str], folder: Path) -> dict[str, int]:
+    """English, its translation and who wrote them, separated by tabs; returns the pairs of each split.
+
+    A hash of the English sentence alone decides, so all its translations stay together and the splits stay the same
+    when the table grows.
+    """
+    counts = {"train": 0, "valid": 0, "test": 0}
+    with ExitStack() as stack:
+        files = {
+            (split, language): stack.enter_context((folder / f"{split}.{language}").open("w", encoding="utf-8"))
+            for split in counts
+            for language in languages
+        }
+        for number, line in enumerate(read_lines(table), start=1):
+            columns = line.split("\t")
+            if len(columns) < 2:
+                raise RegardError(f"{table}, line {number}: no tab between a sentence and its translation.")
+            split = split_of(columns[0])
+            counts[split] += 1
+            for language, text in zip(languages, columns, strict=False):
+                files[split, language].write(text + "\n")
+    return counts
+
+
+def split_of(sentence: str) -> str:
+    """By letters and digits alone, so that `Run!` and `Run.` are one sentence."""
+    key = "".join(letter for letter in sentence.casefold() if letter.isalnum()) or sentence
+    place = int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "big") % 1000
+    return "test" if place < HELD_OUT else "valid" if place < 2 * HELD_OUT else "train"
+
+
+# --- IWSLT 2014 ------------------------------------------------------------------------------------------
+
+
+def tokenize_talks(
+    train: tuple[Path, Path], tests: Sequence[tuple[Path, Path]], languages: tuple[str, str], folder: Path
+) -> dict[str, int]:
+    """The literature's text: Moses tokens in lower case, pairs of very unequal length left out, every 23rd pair for
+    validation, five test sets as one. The tokens are sacremoses' and may differ from the Perl script's in rare cases.
+    """
+    tokens = [moses(language) for language in languages]
+    counts = {"train": 0, "valid": 0, "test": 0}
+    with ExitStack() as stack:
+        files = {
+            (split, language): stack.enter_context((folder / f"{split}.{language}").open("w", encoding="utf-8"))
+            for split in counts
+            for language in languages
+        }
+
+        def write(split: str, pair: tuple[str, str]) -> None:
+            counts[split] += 1
+            for language, text in zip(languages, pair, strict=True):
+                files[split, language].write(text.lower() + "\n")
+
+        kept = 0
+        for a, b in zip(talk_lines(train[0]), talk_lines(train[1]), strict=True):
+            pair = (tokens[0](a), tokens[1](b))
+            lengths = [len(side.split()) for side in pair]
+            if min(lengths) >= 1 and max(lengths) <= min(LONGEST, RATIO * min(lengths)):
+                kept += 1
+                write("valid" if kept % EVERY == 0 else "train", pair)
+        for one, other in tests:
+            for left, right in zip(byte_lines(one), byte_lines(other), strict=True):
+                sides = [text.decode().replace("’", "'") for text in (left, right)]
+                write("test", (tokens[0](sides[0]), tokens[1](sides[1])))
+    return counts
+
+
+def talk_lines(path: Path) -> Iterator[str]:
+    """The sentences of train.tags: titles and descriptions are text, addresses and keywords are not."""
+    for line in read_lines(path):
+        if not re.search("<url>|<talkid>|<keywords>", line):
+            yield re.sub("</?(title|description)>", "", line)
+
+
+def moses(language: str) -> Callable[[str], str]:
+    try:
+        import sacremoses
+    except ImportError:
+        raise RegardError('This corpus is tokenised with sacremoses: pip install "regard[corpora]".') from None
+    library: Any = sacremoses  # it has no types
+    tokenizer = library.MosesTokenizer(language)
+    return lambda text: str(tokenizer.tokenize(text, return_str=True))

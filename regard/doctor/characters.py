@@ -1,0 +1,173 @@
+"""Damaged characters in one file: wrong encodings, markup, escapes, and what cannot be seen."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from regard.doctor.findings import Finding, at_lines, examples_of, grade, share
+from regard.doctor.texts import Side, Sought, scan
+
+# UTF-8 bytes 80–BF as Latin-1, Windows-1252 and Windows-1250 show them.
+TRAIL = "\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸŚŤŹśťźˇ˘ŁĄŞŻ˛łąşĽ˝ľż"
+MOJIBAKE = re.compile(rf"[ÂÃÄÅĂĹ][{TRAIL}]|â(?:€|\x80)[{TRAIL}]?|(?:[ÐÑ][{TRAIL}]){{2}}|ï»¿")
+ADJACENT = re.compile(r"[^\x00-\x7f]{2}")
+MOSES_ESCAPES = {"&apos;", "&quot;", "&amp;", "&lt;", "&gt;", "&#124;", "&#91;", "&#93;"}
+ENTITY = re.compile(r"&(?:#\d{1,6}|#x[0-9a-fA-F]{1,5}|[a-zA-Z][a-zA-Z0-9]{1,7});")
+CONTROLS = "".join(chr(c) for c in range(0xA0) if not chr(c).isprintable() and chr(c) not in "\t\n\r\x85")
+INVISIBLE = "\u200b\u200e\u200f\u2060\u2061\u2062\u2063\u2064\ufeff\u202a\u202b\u202c\u202d\u202e"
+COMBINING = "".join(map(chr, range(0x300, 0x370)))
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A fault that a regular expression finds, and the share of lines in which it is normal."""
+
+    code: str
+    pattern: re.Pattern[str]
+    needs: str  # characters, one of which every match has
+    what: str
+    fix: str
+    tolerated: float = 0.0
+
+
+PATTERNS = (
+    Pattern(
+        "replacement-character", re.compile("\ufffd"), "\ufffd",
+        "hold U+FFFD, the mark of characters that a converter could not read.",
+        "Convert the original file again with its true encoding; what is lost cannot be restored from here.",
+    ),
+    Pattern(
+        "lost-characters", re.compile(r"(?<=[^\W\d_])\?(?![A-Z])[^\W\d_]+(?![\w=&/.])"), "?",
+        "have a question mark inside a word, where a converter has thrown a letter away.",
+        "Convert the original file again, to UTF-8.", 0.0002,
+    ),
+    Pattern(
+        "markup", re.compile(r"</?[a-zA-Z][a-zA-Z0-9]{0,9}(?:\s[^<>\n]*)?/?>"), "<",
+        "hold HTML or XML tags.", "Strip the tags; a model would learn to write them.", 0.0005,
+    ),
+    Pattern(
+        "escaped-characters",
+        re.compile(r"\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|\\[nt](?![a-z])|%[C-E][0-9A-F]%[89AB][0-9A-F]|"
+                   r"=[C-E][0-9A-F]=[89AB][0-9A-F]"),
+        "\\%=",
+        "hold escapes such as \\u00e4, \\n or %C3%A4 instead of the characters.",
+        "Decode them where the text was extracted (JSON, URL, mail).", 0.0001,
+    ),
+    Pattern(
+        "control-characters", re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]"), CONTROLS,
+        "hold control characters.", "Delete them: tr -d '\\000-\\010\\013\\014\\016-\\037\\177' does for most.", 0.0001,
+    ),
+    Pattern(
+        "hidden-line-ends", re.compile("[\r\x85\u2028\u2029]"), "\r\x85\u2028\u2029",
+        "hold a line end that not every program takes for one (\\r, U+0085, U+2028, U+2029).",
+        "Replace it by a space: some tools would split the line and shift all that follow.",
+    ),
+    Pattern(
+        "tabs", re.compile(r"\t"), "\t", "hold a tab.",
+        "If these are several columns, cut out the one you need; else replace tabs by spaces.", 0.0001,
+    ),
+    Pattern(
+        "zero-width-characters", re.compile(f"[{INVISIBLE}]"), INVISIBLE,
+        "hold characters without width (U+200B, a BOM, direction marks).", "Delete them.", 0.0001,
+    ),
+    Pattern(
+        "soft-hyphens", re.compile("\u00ad"), "\u00ad", "hold soft hyphens, which split words where nobody sees it.",
+        "Delete U+00AD.", 0.001,
+    ),
+    Pattern(
+        "decomposed-accents", re.compile("(?<=[A-Za-z])[\u0300-\u036f]"), COMBINING,
+        "write accents as characters of their own (NFD).",
+        "Normalise to NFC: a reference in NFD never equals an output in NFC.", 0.0001,
+    ),
+)  # fmt: skip
+
+
+def undecodable(side: Side) -> Iterator[Finding]:
+    numbers = side.undecodable
+    if numbers:
+        yield Finding(
+            "not-utf8", "error", at_lines(side.file, numbers),
+            f"{share(len(numbers), len(side.lines))} are not UTF-8, and regard train will refuse the file.",
+            "Convert it, e.g. with iconv -f windows-1252 -t utf-8.", examples_of(side.lines, numbers),
+        )  # fmt: skip
+
+
+def mojibake(side: Side) -> Iterator[Finding]:
+    suspects = scan(side.lines, {"": Sought(ADJACENT, beyond_ascii=True)})[""]  # two such letters in a row are rare
+    numbers = [n for n in suspects if MOJIBAKE.search(side.lines[n - 1])]
+    if not numbers:
+        return
+    repaired = repair(side.lines[numbers[0] - 1])
+    twice = sum(bool(MOJIBAKE.search(repair(side.lines[n - 1]))) for n in numbers[:1000])
+    times = "twice" if 2 * twice > min(len(numbers), 1000) else "once"
+    yield Finding(
+        "mojibake", grade(len(numbers), len(side.lines)), at_lines(side.file, numbers),
+        f"{share(len(numbers), len(side.lines))} are UTF-8 that was read {times} as a one-byte encoding (Ã¤ for ä).",
+        "Repair them: text.encode('cp1252').decode('utf-8')" + (", twice." if times == "twice" else "."),
+        (*examples_of(side.lines, numbers[:1]), f"repaired: {repaired}"),
+    )  # fmt: skip
+
+
+def repair(text: str) -> str:
+    """One misreading undone, wherever it can be."""
+    for encoding in ("cp1252", "latin-1", "cp1250"):
+        try:
+            return text.encode(encoding).decode("utf-8")
+        except UnicodeError:
+            continue
+    return MOJIBAKE.sub(lambda match: match.group().encode("cp1252", "ignore").decode("utf-8", "ignore"), text)
+
+
+def entities(side: Side) -> Iterator[Finding]:
+    """HTML entities; those that the Moses tokenizer writes are part of its convention."""
+    suspects = scan(side.lines, {"": Sought(ENTITY, "&")})[""]
+    numbers = [n for n in suspects if html.unescape(side.lines[n - 1]) != side.lines[n - 1]]
+    if not numbers:
+        return
+    kinds = Counter(entity for n in numbers for entity in ENTITY.findall(side.lines[n - 1]))
+    named = ", ".join(kind for kind, _ in kinds.most_common(3))
+    tokenised = set(kinds) <= MOSES_ESCAPES and "tokenised" in style(side.lines)
+    yield Finding(
+        "html-entities", "note" if tokenised else grade(len(numbers), len(side.lines), 0.0006),
+        at_lines(side.file, numbers),
+        f"{share(len(numbers), len(side.lines))} hold HTML entities ({named}"
+        + ("), as the Moses tokenizer writes them." if tokenised else ")."),
+        "Unescape them, e.g. with Python's html.unescape.", examples_of(side.lines, numbers),
+    )  # fmt: skip
+
+
+def patterns(side: Side) -> Iterator[Finding]:
+    found = scan(side.lines, {kind.code: Sought(kind.pattern, kind.needs) for kind in PATTERNS})
+    for kind in PATTERNS:
+        numbers = found[kind.code]
+        if numbers:
+            yield Finding(
+                kind.code, grade(len(numbers), len(side.lines), kind.tolerated), at_lines(side.file, numbers),
+                f"{share(len(numbers), len(side.lines))} {kind.what}", kind.fix, examples_of(side.lines, numbers),
+            )  # fmt: skip
+
+
+TOKENISED = re.compile(r"\S [.,?!;](?:\s|$)")
+GLUED = re.compile(r"\w[.,?!;](?:\s|$)")
+
+
+def style(lines: list[str], most: int = 5_000) -> set[str]:
+    """How a text was prepared: `cased` or `lower-cased`, `tokenised` or `raw`; neither where it does not show."""
+    sample = [html.unescape(line) for line in lines[:: max(1, len(lines) // most)]]
+    with_letters = [line for line in sample if line.lower() != line.upper()]
+    cased = sum(line != line.lower() for line in with_letters)
+    apart, glued = (sum(bool(pattern.search(line)) for line in sample) for pattern in (TOKENISED, GLUED))
+    found = set()
+    if len(with_letters) >= 20:
+        found |= {"cased"} if cased > 0.2 * len(with_letters) else set()
+        found |= {"lower-cased"} if cased < 0.02 * len(with_letters) else set()
+    if apart + glued >= max(20, 0.1 * len(sample)):
+        found |= {"tokenised"} if apart > 4 * glued else {"raw"} if glued > 4 * apart else set()
+    return found
+
+
+CHECKS = (undecodable, mojibake, entities, patterns)

@@ -1,0 +1,166 @@
+"""The whole examination: text, recipe and run, whichever there are, every check on what it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.config import Recipe, find, resolve
+from regard.data.generated import CORPORA
+from regard.data.tokenizer import TokenizerPair
+from regard.doctor import characters, curve, pairs, subwords
+from regard.doctor import splits as between_splits
+from regard.doctor.alignment import alignment, judge_of
+from regard.doctor.findings import SEVERITIES, Finding, Where
+from regard.doctor.languages import Profile, scripts, third_languages, wrong_files, wrong_lines
+from regard.doctor.texts import SPLITS, Bitext, read_bitext, text_of
+from regard.errors import RegardError
+from regard.training.run import Run
+
+TRANSLATED = 60  # sentences to translate
+WATCHED = 24  # sentence pairs on which attention is watched
+LONGEST = 400  # characters of a sentence to translate
+
+Files = Mapping[str, tuple[Path, Path]]
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is to be examined."""
+
+    splits: dict[str, Bitext]
+    recipe: Recipe | None = None
+    recipe_file: str = ""
+    run: Run | None = None
+    missing: tuple[Finding, ...] = ()  # texts that the recipe names but that are not there
+
+
+def examine(
+    subject: str | Path | None, files: Files | None = None, languages: Sequence[str] = (), say: Say = print
+) -> list[Finding]:
+    """Everything that is wrong with a run, a recipe (its file or a shipped name), text files, or all of them together;
+    the gravest first. `files` stand in for the recipe's text: {"train": (source, target), …}."""
+    opened = open_subject(subject, files or {}, say)
+    found = [*opened.missing, *texts(opened.splits, languages, say)]
+    if opened.recipe:
+        from regard.doctor import recipe as recipes  # here: it loads torch
+
+        say("the recipe")
+        train = opened.splits.get("train")
+        size = recipes.TextSize.of(train) if train else None
+        if size and opened.recipe.data.corpus in CORPORA:
+            size = size.times(opened.recipe.data.train_size / max(1, size.pairs))
+        found += recipes.examine(opened.recipe, size, opened.recipe_file)
+    if opened.run:
+        found += trained(opened.run, opened.splits, bool(files and "test" in files), say)
+    elif opened.splits:
+        found += subwords.unseen_characters(opened.splits)
+    return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
+
+
+def open_subject(subject: str | Path | None, files: Files, say: Say) -> Subject:
+    if subject is None and not files:
+        raise RegardError("Give a run, a recipe, or text with --train SOURCE TARGET.")
+    run, recipe, file = None, None, ""
+    if subject is not None and Path(subject).is_dir():
+        run = Run.open(subject)
+        recipe, file = run.recipe, str(run.recipe_file)
+    elif subject is not None:
+        recipe, file = resolve(subject), str(find(str(subject)))
+    splits, missing = dict[str, Bitext](), list[Finding]()
+    for split in SPLITS:
+        say(f"reading {split}")
+        try:
+            if split in files:
+                splits[split] = read_bitext(split, *files[split])
+            elif recipe and (text := text_of(recipe.data, split)):
+                splits[split] = text
+        except RegardError as error:
+            if split in files:
+                raise
+            what, fix = f"The {split} text cannot be read: {error}", f"Give it with --{split}, or correct [data]."
+            missing.append(Finding("text-missing", "note" if run else "error", Where((file,)), what, fix))
+    return Subject(splits, recipe, file, run, tuple(missing))
+
+
+def texts(splits: Mapping[str, Bitext], languages: Sequence[str], say: Say) -> Iterator[Finding]:
+    """Everything about the text alone."""
+    profiles, teacher = {}, None
+    for split, bitext in splits.items():
+        say(f"{split}: characters")
+        for side in bitext.sides:
+            for check in characters.CHECKS:
+                yield from check(side)
+            yield from scripts(side)
+        say(f"{split}: languages")
+        profiles[split] = Profile.of(bitext.source.lines, bitext.target.lines)
+        yield from wrong_files(bitext, languages)
+        yield from wrong_lines(bitext, profiles.get("train", profiles[split]))
+        for side, other in (bitext.sides, bitext.sides[::-1]):
+            yield from third_languages(side, other)
+        say(f"{split}: pairs")
+        for pair_check in pairs.CHECKS:
+            yield from pair_check(bitext)
+        say(f"{split}: alignment")
+        judge = judge_of(bitext, teacher)
+        yield from alignment(bitext, judge)
+        teacher = judge if split == "train" else teacher
+    say("what the splits share")
+    yield from between_splits.between(splits, profiles.get("train"))
+
+
+def trained(run: Run, splits: Mapping[str, Bitext], given_test: bool, say: Say) -> Iterator[Finding]:
+    """Everything about a run: its files, its log, its weights and what it says."""
+    from regard.doctor import weights
+    from regard.training.load import load_weights
+
+    say("the log")
+    for check in curve.CHECKS:
+        yield from check(run.records(), str(run.log))
+    say("the weights")
+    broken = [*weights.sound(run), *weights.same_recipe(run), *weights.fingerprint(run)]
+    yield from broken
+    try:
+        tokenizers = TokenizerPair.load(run.tokenizer)
+    except RegardError:
+        return  # said already
+    yield from vocabulary(run, tokenizers, splits)
+    if any(finding.severity == "error" for finding in broken):
+        return
+    yield from weights.embeddings(run, load_weights(run), tokenizers)
+    held_out = splits.get("test" if given_test else "valid") or splits.get("test") or splits.get("train")
+    if held_out:
+        yield from spoken(run, held_out, splits.get("train"), say)
+
+
+def vocabulary(run: Run, tokenizers: TokenizerPair, splits: Mapping[str, Bitext]) -> Iterator[Finding]:
+    train = splits.get("train")
+    for split, bitext in splits.items():
+        for i, tokenizer in enumerate((tokenizers.source, tokenizers.target)):
+            yield from subwords.unknown(tokenizer, bitext.sides[i])
+            if split != "train":
+                yield from subwords.text_like_training(tokenizer, bitext.sides[i], train.sides[i] if train else None)
+    if train and len(train) <= 300_000:
+        yield from subwords.unused(tokenizers, train, run.tokenizer)
+
+
+def spoken(run: Run, held_out: Bitext, train: Bitext | None, say: Say) -> Iterator[Finding]:
+    """What the model says to some sentences, and where it looks."""
+    from regard.doctor import heads, outputs
+    from regard.training.load import load
+
+    translator = load(run.path, device="cpu")
+    sources, references = (side.lines[:TRANSLATED] for side in held_out.sides)
+    kept = min(len(sources), len(references))
+    sources, references = [line[:LONGEST] for line in sources[:kept]], references[:kept]
+    say(f"attention on {held_out.split}")
+    whole = [(s, r) for s, r in zip(sources, references, strict=True) if s.strip() and r.strip() and len(r) <= LONGEST]
+    if whole:
+        watched = whole[:WATCHED]
+        yield from heads.collapsed(translator, [s for s, _ in watched], [r for _, r in watched], str(run.path))
+    say(f"translating {kept} sentences of {held_out.split}")
+    text = train or held_out
+    profile = Profile.of(text.source.lines, text.target.lines)
+    yield from outputs.examine(sources, translator.translate(sources), references, profile, held_out.source.file)

@@ -1,0 +1,227 @@
+"""Which language a text is in, without a dependency: the commonest words of some languages tell what a file is, and the
+two sides of a corpus, compared with each other, tell to which of them a line belongs."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from string import ascii_letters
+
+from regard.data.scripts import SCRIPTS
+from regard.doctor.findings import Finding, at_lines, examples_of, examples_of_pairs, grade, share
+from regard.doctor.texts import Bitext, Side, Sought, scan
+
+COMMON = {
+    "en": "the of and to in a is that it for was on with as are be by this at an his from not have were which their "
+    "you he she they we has been will would there but all one",
+    "de": "der die und das den von zu mit sich des auf für ist im dem nicht ein eine als auch es an werden aus er hat "
+    "dass sie nach wird bei einer um am sind noch wie einem über einen so zum war haben nur oder ich wir",
+    "fr": "le la les de des et à en un une du dans que qui est pour pas sur au par plus ne se il elle ce sont avec son "
+    "sa aux cette ou nous vous ont été mais leur je",
+    "es": "de la que el en y a los se del las un por con no una su para es al lo como más o pero sus le ha este son "
+    "está también fue muy hay desde todo nos",
+    "it": "di che e il la un a per in una è non del si da con i le al della sono dei alla nel più anche gli lo come "
+    "ma su delle ha o nella questo degli dal",
+    "pt": "de a o que e do da em um para com não uma os no se na por mais as dos como mas ao ele das à seu sua ou ser "
+    "quando muito nos já eu também só pelo são foi",
+    "nl": "de het een en van in is dat op te zijn voor met die niet aan er om ook als dan maar bij nog naar uit ze hij "
+    "wordt door heeft worden over ik wij deze",
+    "sv": "och att det i en som på är av för med till den har de inte om ett han men var jag sig från vi så kan när "
+    "hon under också efter eller nu",
+    "da": "og i at det er en til på af for de med som den ikke har et der om han var jeg fra vi så kan men når hun "
+    "efter også eller nu blev",
+    "cs": "se na je v že s z do to o i jako za ve po který které ale si by pro jsou od k byl jeho jsem už před která "
+    "než nebo ze při není",
+    "pl": "w i na z się do nie że to jest o jak po za od przez ale dla ich co być tym przy są jego który która tak "
+    "oraz także może już",
+    "ro": "de și în a la cu o pe că nu din se un este care pentru mai sau ca fi au fost prin după sunt al ale dar",
+    "hu": "a az és hogy nem is egy van ez de meg csak volt már mint még ha el ki azt lesz kell vagy minden",
+    "fi": "ja on ei se että oli hän ovat mutta kun myös joka niin kuin ole sen tai jos hänen mitä voi",
+    "ru": "и в не на что с он как это по но из у за от то все она так его же был о для мы вы",
+}
+WORDS = {language: frozenset(words.split()) for language, words in COMMON.items()}
+WORD = re.compile(r"[^\W\d_]+")
+
+COMPANIONS = {"Kana": {"Han"}, "Han": {"Kana"}, "Hangul": {"Han"}}
+HOMOGLYPHS = re.compile("[\u0370-\u052f](?:(?<=[A-Za-z].)|(?=[A-Za-z]))")
+LATIN = ascii_letters
+
+SAMPLE = 20_000  # lines from which a side's words are learned
+LOOKED_AT = 150_000  # lines whose language is judged; of more, every so many-th
+SURE = 6.0  # log-odds at which a line belongs to the other side
+TOLERATED = 0.0002  # share of lines in another language that is normal: quotations, titles, names
+
+
+def words(line: str) -> list[str]:
+    return WORD.findall(line.lower())
+
+
+def sampled(lines: Sequence[str], most: int = SAMPLE) -> Sequence[str]:
+    return lines[:: math.ceil(len(lines) / most)] if lines else lines
+
+
+def identify(lines: Sequence[str]) -> str:
+    """The language of a text, "" where it is none of those known here, or no language."""
+    counts = Counter(word for line in sampled(lines, 3_000) for word in words(line))
+    total = sum(counts.values())
+    if total < 50 or sum(n for word, n in counts.items() if len(word) == 1) > 0.5 * total:  # symbols
+        return ""
+    hits = {
+        language: sum(counts[word] for word in common) / total if sum(word in counts for word in common) > 3 else 0.0
+        for language, common in WORDS.items()
+    }
+    (best, most), (_, second) = sorted(hits.items(), key=lambda item: -item[1])[:2]
+    return best if most > 0.1 and most > 1.25 * second else ""
+
+
+def claimed(side: Side) -> str:
+    """The language a file's name ends in, as in train.de.gz."""
+    endings = [ending.lstrip(".").lower() for ending in PurePath(side.file).suffixes[-2:]]
+    return next((ending for ending in reversed(endings) if ending in WORDS), "")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How much likelier each word is in source text than in target text, as a log of the ratio."""
+
+    odds: dict[str, float]
+    telling: bool  # whether the two sides can be told apart at all
+
+    @classmethod
+    def of(cls, source: Sequence[str], target: Sequence[str]) -> Profile:
+        source, target = sampled(source), sampled(target)
+        left, right = (Counter(word for line in lines for word in set(words(line))) for lines in (source, target))
+        known = [word for word in left.keys() | right.keys() if left[word] + right[word] >= 3]
+        scale = math.log((len(target) + 1) / (len(source) + 1))
+        odds = {word: max(-4.0, min(4.0, math.log((left[word] + 0.5) / (right[word] + 0.5)) + scale)) for word in known}
+        profile = cls(odds, False)
+        right_way = sum(profile.side(line) > 0 for line in source) + sum(profile.side(line) < 0 for line in target)
+        return cls(odds, right_way > 0.85 * (len(source) + len(target)) > 0)
+
+    def side(self, line: str) -> float:
+        """Above zero: source text. Below: target text."""
+        return sum(self.odds.get(word, 0.0) for word in set(words(line)))
+
+
+def wrong_files(bitext: Bitext, languages: Sequence[str]) -> Iterator[Finding]:
+    """Files that are not in the language that was given or that their names end in."""
+    expected = [languages[i] if len(languages) == 2 else claimed(side) for i, side in enumerate(bitext.sides)]
+    found = [identify(side.lines) for side in bitext.sides]
+    wrong = [bool(a in WORDS and b and a != b) for a, b in zip(expected, found, strict=True)]
+    if all(wrong) and found == expected[::-1]:
+        yield Finding(
+            "languages-swapped", "error", at_lines(bitext.files),
+            f"Source and target are exchanged: the source is {found[0]} and the target {found[1]}.",
+            "Give the files in the other order, or correct their names.",
+            examples_of_pairs(bitext.source.lines, bitext.target.lines, [1]),
+        )  # fmt: skip
+        return
+    for side, a, b, bad in zip(bitext.sides, expected, found, wrong, strict=True):
+        if bad:
+            yield Finding(
+                "wrong-language", "error", at_lines(side.file), f"The file is {b}, not {a}.",
+                "Take the right file, or correct --languages.", examples_of(side.lines, [1]),
+            )  # fmt: skip
+
+
+def wrong_lines(bitext: Bitext, profile: Profile) -> Iterator[Finding]:
+    """Lines in the language of the other side: exchanged pairs, and what was never translated."""
+    if not profile.telling:
+        return
+    lines = range(1, len(bitext) + 1, math.ceil(len(bitext) / LOOKED_AT) or 1)
+    total = len(lines)
+    exchanged, untranslated, foreign = [], [], []
+    for number in lines:
+        source, target = bitext.source.lines[number - 1], bitext.target.lines[number - 1]
+        left, right = profile.side(source), profile.side(target)
+        if left < -SURE and right > SURE:
+            exchanged.append(number)
+        elif right > SURE and left > -1 and source != target:
+            untranslated.append(number)
+        elif left < -SURE and right < 1 and source != target:
+            foreign.append(number)
+    both = bitext.source.lines, bitext.target.lines
+    if exchanged:
+        yield Finding(
+            "lines-swapped", grade(len(exchanged), total, 0.0001), at_lines(bitext.files, exchanged),
+            f"{share(len(exchanged), total)} have source and target exchanged.", "Exchange them back.",
+            examples_of_pairs(*both, exchanged),
+        )  # fmt: skip
+    if untranslated:
+        yield Finding(
+            "untranslated", grade(len(untranslated), total, TOLERATED), at_lines(bitext.target.file, untranslated),
+            f"{share(len(untranslated), total)} of the target are in the language of the source.",
+            "Translate them or leave the pairs out: a model learns from them not to translate.",
+            examples_of_pairs(*both, untranslated),
+        )  # fmt: skip
+    if foreign:
+        yield Finding(
+            "source-in-target-language", grade(len(foreign), total, TOLERATED), at_lines(bitext.source.file, foreign),
+            f"{share(len(foreign), total)} of the source are in the language of the target.",
+            "Leave the pairs out.", examples_of_pairs(*both, foreign),
+        )  # fmt: skip
+
+
+def third_languages(side: Side, other: Side) -> Iterator[Finding]:
+    """Lines in a language that is neither side's."""
+    own, theirs = identify(side.lines), identify(other.lines)
+    if not own:
+        return
+    numbers, kinds = [], Counter[str]()
+    strangers = {
+        word: [k for k, common in WORDS.items() if word in common] for common in WORDS.values() for word in common
+    }
+    lines = range(1, len(side.lines) + 1, math.ceil(len(side.lines) / LOOKED_AT) or 1)
+    for number in lines:
+        seen = [word for word in set(words(side.lines[number - 1])) if word in strangers]
+        if sum(own not in strangers[word] for word in seen) < 3:
+            continue
+        hits = Counter(language for word in seen for language in strangers[word])
+        best, most = hits.most_common(1)[0]
+        if most >= 4 and 4 * hits[own] < most and best != theirs:
+            numbers.append(number)
+            kinds[best] += 1
+    if numbers:
+        named = ", ".join(kind for kind, _ in kinds.most_common(2))
+        yield Finding(
+            "other-language", grade(len(numbers), len(lines), TOLERATED), at_lines(side.file, numbers),
+            f"{share(len(numbers), len(lines))} are not {own} but {named}.", "Leave the pairs out.",
+            examples_of(side.lines, numbers),
+        )  # fmt: skip
+
+
+def scripts(side: Side) -> Iterator[Finding]:
+    """Lines in another script than the rest of the file, and words made of two scripts."""
+    sample = "".join(sampled(side.lines, 2_000))
+    counts = {name: len(re.findall(f"[{letters}]", sample)) for name, letters in SCRIPTS.items()}
+    main = max(counts, key=lambda name: counts[name])
+    if counts[main] < 100:
+        return
+    own = {main} | COMPANIONS.get(main, set())
+    foreign = re.compile("[" + "".join(letters for name, letters in SCRIPTS.items() if name not in own) + "]")
+    home = re.compile("[" + "".join(SCRIPTS[name] for name in sorted(own)) + "]")
+    found = scan(side.lines, {"foreign": Sought(foreign, LATIN, True), "mixed": Sought(HOMOGLYPHS, beyond_ascii=True)})
+    numbers = []
+    for number in found["foreign"]:
+        line = side.lines[number - 1]
+        strange = len(foreign.findall(line))
+        if strange >= 4 and strange > 2 * len(home.findall(line)):
+            numbers.append(number)
+    if numbers:
+        yield Finding(
+            "wrong-script", grade(len(numbers), len(side.lines), 0.0002), at_lines(side.file, numbers),
+            f"{share(len(numbers), len(side.lines))} are not in {main} script, as the rest of the file is.",
+            "Leave the pairs out.", examples_of(side.lines, numbers),
+        )  # fmt: skip
+    mixed = found["mixed"]
+    if mixed:
+        yield Finding(
+            "mixed-scripts", grade(len(mixed), len(side.lines), 0.0002), at_lines(side.file, mixed),
+            f"{share(len(mixed), len(side.lines))} mix Latin with Greek or Cyrillic letters in a word.",
+            "Replace the look-alike letters: to a model these are words it has never seen.",
+            examples_of(side.lines, mixed),
+        )  # fmt: skip

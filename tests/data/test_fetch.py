@@ -1,0 +1,439 @@
+"""Named corpora: a real server on loopback, broken lines, changed files, and folders that hold everything or not."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import lzma
+import os
+import re
+import signal
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from regard.config import DataConfig
+from regard.data import assemble, fetch
+from regard.data.corpus import load, load_required
+from regard.data.corpus import test_splits as splits_to_report
+from regard.data.download import download
+from regard.data.files import read_lines
+from regard.data.named import Named, Part
+from regard.errors import RegardError
+
+QUICK = (0.0, 0.0)
+ENGLISH, GERMAN = b"one\ntwo\n" * 5000, b"eins\nzwei\n" * 5000
+
+
+@dataclass
+class Site:
+    """A web server on loopback: what it holds, how it behaves, and what it was asked for."""
+
+    address: str = ""
+    files: dict[str, bytes] = field(default_factory=dict)
+    ranges: bool = True
+    from_the_start: bool = False  # answer a range with all of the file, and say so
+    breaks: list[int] = field(default_factory=list)  # after how many bytes the next answers break off
+    errors: list[int] = field(default_factory=list)  # the next answers, instead of files
+    stall: threading.Event | None = None  # after a break, wait for this before closing
+    sent: list[tuple[str, str, int]] = field(default_factory=list)  # path, Range, bytes
+
+    def total(self, path: str) -> int:
+        return sum(count for name, _, count in self.sent if name == path)
+
+
+@contextmanager
+def serve() -> Iterator[Site]:
+    site = Site()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if site.errors:
+                self.send_error(site.errors.pop(0))
+                return
+            body = site.files.get(self.path)
+            if body is None:
+                self.send_error(404)
+                return
+            tag, wanted = f'"{hash(body):x}"', self.headers.get("Range", "")
+            found = re.fullmatch(r"bytes=(\d+)-", wanted) if site.ranges else None
+            start = int(found[1]) if found and self.headers.get("If-Range") == tag else 0
+            partial, start = start > 0, 0 if site.from_the_start else start
+            self.send_response(206 if partial else 200)
+            if partial:
+                self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
+            self.send_header("Content-Length", str(len(body) - start))
+            self.send_header("ETag", tag)
+            self.end_headers()
+            rest = body[start : start + site.breaks.pop(0)] if site.breaks else body[start:]
+            self.wfile.write(rest)
+            self.wfile.flush()
+            site.sent.append((self.path, wanted, len(rest)))
+            if len(rest) < len(body) - start and site.stall:
+                site.stall.wait(60)
+            self.close_connection = True
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        site.address = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield site
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with serve() as site:
+        site.files = {"/train.en.gz": gzip.compress(ENGLISH, mtime=0), "/train.de.gz": gzip.compress(GERMAN, mtime=0)}
+        yield site
+
+
+def corpus_at(site: Site, **changes: object) -> Named:
+    part = Part((f"{site.address}/train.en.gz", f"{site.address}/train.de.gz"), local=("small/train.{}",))
+    return Named(**{"languages": ("en", "de"), "licence": "public domain", "parts": {"train": (part,)}, **changes})
+
+
+# --- the network -----------------------------------------------------------------------------------------
+
+
+def test_a_corpus_is_fetched_whole_recorded_and_then_left_alone(site: Site, tmp_path: Path) -> None:
+    seen: list[tuple[str, int, int | None]] = []
+    corpus = corpus_at(site)
+    lock = fetch.fetch("small", corpus, tmp_path, report=lambda *step: seen.append(step))
+    folder = tmp_path / "small"
+    assert list(read_lines(folder / "train.de.gz")) == ["eins", "zwei"] * 5000
+    assert lock["splits"]["train"]["pairs"] == 10_000
+    entry = json.loads((folder / "lock.json").read_text())["origins"][0]
+    body = site.files["/train.en.gz"]
+    assert entry["sha256"] == hashlib.sha256(body).hexdigest()
+    assert (entry["address"], entry["size"]) == (f"{site.address}/train.en.gz", len(body))
+    assert seen[-1] == ("train.de.gz", len(site.files["/train.de.gz"]), len(site.files["/train.de.gz"]))
+    assert {path.name for path in folder.iterdir()} == {"train.en.gz", "train.de.gz", "lock.json", ".fetching"}
+    requests = len(site.sent)
+    assert fetch.fetch("small", corpus, tmp_path) == lock
+    assert len(site.sent) == requests
+
+
+def test_a_broken_transfer_goes_on_where_it_stopped(site: Site, tmp_path: Path) -> None:
+    site.files["/big"] = os.urandom(300_000)
+    site.breaks = [100_000, 50_000]
+    said: list[str] = []
+    download(f"{site.address}/big", tmp_path / "big", say=said.append, pauses=QUICK)
+    assert (tmp_path / "big").read_bytes() == site.files["/big"]
+    assert [(asked, count) for _, asked, count in site.sent] == [
+        ("", 100_000), ("bytes=100000-", 50_000), ("bytes=150000-", 150_000),
+    ]  # fmt: skip
+    assert "broke off after 100,000 of 300,000 bytes" in said[0]
+    assert [path.name for path in tmp_path.iterdir()] == ["big"]
+
+
+def test_a_killed_process_leaves_its_part_for_the_next(site: Site, tmp_path: Path) -> None:
+    site.files["/big"] = os.urandom(300_000)
+    site.breaks, site.stall = [131_072], threading.Event()
+    code = "import sys; from pathlib import Path; from regard.data.download import download; "
+    code += "download(sys.argv[1], Path(sys.argv[2]))"
+    process = subprocess.Popen([sys.executable, "-c", code, f"{site.address}/big", str(tmp_path / "big")])
+    part = tmp_path / "big.part"
+    for _ in range(1500):
+        if part.exists() and part.stat().st_size >= 65_536:
+            break
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    site.stall.set()
+    arrived = part.stat().st_size
+    assert 0 < arrived < 300_000
+    download(f"{site.address}/big", tmp_path / "big", pauses=QUICK)
+    assert (tmp_path / "big").read_bytes() == site.files["/big"]
+    assert site.sent[-1] == ("/big", f"bytes={arrived}-", 300_000 - arrived)
+
+
+def test_a_server_without_ranges_sends_everything_again(site: Site, tmp_path: Path) -> None:
+    site.files["/big"] = os.urandom(300_000)
+    site.ranges, site.breaks = False, [100_000]
+    download(f"{site.address}/big", tmp_path / "big", pauses=QUICK)
+    assert (tmp_path / "big").read_bytes() == site.files["/big"]
+    assert site.total("/big") == 400_000
+
+
+def test_an_answer_that_begins_elsewhere_is_not_appended(site: Site, tmp_path: Path) -> None:
+    site.files["/big"] = os.urandom(300_000)
+    site.from_the_start, site.breaks = True, [100_000]
+    download(f"{site.address}/big", tmp_path / "big", pauses=QUICK)
+    assert (tmp_path / "big").read_bytes() == site.files["/big"]
+
+
+def test_a_file_that_changed_in_between_is_not_patched_together(site: Site, tmp_path: Path) -> None:
+    site.files["/big"], site.breaks = os.urandom(300_000), [100_000]
+    with pytest.raises(RegardError, match="100,000 bytes have arrived; the same command goes on"):
+        download(f"{site.address}/big", tmp_path / "big", pauses=())
+    site.files["/big"] = os.urandom(200_000)
+    download(f"{site.address}/big", tmp_path / "big", pauses=())
+    assert (tmp_path / "big").read_bytes() == site.files["/big"]
+
+
+def test_a_busy_server_is_asked_again_and_a_missing_file_is_not(site: Site, tmp_path: Path) -> None:
+    site.errors = [503, 429]
+    download(f"{site.address}/train.en.gz", tmp_path / "a", pauses=QUICK)
+    said: list[str] = []
+    with pytest.raises(RegardError, match=r"/nothing cannot be fetched: the server says 404 Not Found.*--from"):
+        download(f"{site.address}/nothing", tmp_path / "b", say=said.append, pauses=QUICK)
+    assert said == []
+
+
+def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with serve() as gone:
+        pass
+    with pytest.raises(RegardError, match=r"/x could not be fetched: .*refused"):
+        download(f"{gone.address}/x", tmp_path / "x", pauses=(0.0,))
+
+
+def test_a_wrong_checksum_deletes_what_arrived(site: Site, tmp_path: Path) -> None:
+    corpus = corpus_at(site, checksums={"train.en.gz": "sha256:" + "0" * 64})
+    with pytest.raises(RegardError, match="does not have the checksum"):
+        fetch.fetch("small", corpus, tmp_path)
+    assert list((tmp_path / "small" / "downloads").iterdir()) == []
+    assert fetch.fetched(tmp_path / "small") is None
+    right = hashlib.md5(site.files["/train.en.gz"]).hexdigest()
+    fetch.fetch("small", corpus_at(site, checksums={"train.en.gz": f"md5:{right}"}), tmp_path)
+
+
+def test_bytes_that_differ_from_the_first_fetch_are_an_error(site: Site, tmp_path: Path) -> None:
+    fetch.fetch("small", corpus_at(site), tmp_path)
+    site.files["/train.de.gz"] = gzip.compress(b"drei\nvier\n" * 5000, mtime=0)
+    with pytest.raises(RegardError, match=r"train\.de\.gz has changed since it was first fetched.*delete .*lock\.json"):
+        fetch.fetch("small", corpus_at(site), tmp_path, again=True)
+    assert "eins" in set(read_lines(tmp_path / "small" / "train.de.gz"))  # the old text is still there
+    (tmp_path / "small" / "lock.json").unlink()
+    fetch.fetch("small", corpus_at(site), tmp_path)
+    assert "drei" in set(read_lines(tmp_path / "small" / "train.de.gz"))
+
+
+def test_a_text_that_was_lost_is_fetched_again(site: Site, tmp_path: Path) -> None:
+    fetch.fetch("small", corpus_at(site), tmp_path)
+    (tmp_path / "small" / "train.en.gz").write_bytes(b"cut")
+    fetch.fetch("small", corpus_at(site), tmp_path)
+    assert set(read_lines(tmp_path / "small" / "train.en.gz")) == {"one", "two"}
+
+
+def test_two_processes_do_not_fetch_one_corpus_at_once(site: Site, tmp_path: Path) -> None:
+    with fetch.alone(tmp_path / "small"), pytest.raises(RegardError, match="Another process is fetching"):
+        fetch.fetch("small", corpus_at(site), tmp_path)
+
+
+# --- archives and formats --------------------------------------------------------------------------------
+
+
+def tar(members: dict[str, bytes]) -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w:gz") as archive:
+        for name, content in members.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return file.getvalue()
+
+
+def test_parts_of_archives_are_joined_and_sgml_becomes_lines(site: Site, tmp_path: Path) -> None:
+    site.files["/a.tgz"] = tar({
+        "x/a.en": "one\r\ntwo\u2028halves\n".encode(), "x/a.de": b"eins\nzwei\n", "x/a.fr": b"un\n",
+        "n/b.en.gz": gzip.compress(b"three\n"), "n/b.de.gz": gzip.compress(b"drei\n"),
+        "../../escaped": b"out", "s.en.sgm": b'<doc>\n<seg id="1"> A  dog </seg>\n</doc>\n',
+        "s.de.sgm": b'<seg id="1">Ein Hund</seg>\n',
+    })  # fmt: skip
+    both = (f"{site.address}/a.tgz",) * 2
+    parts = {
+        "train": (Part(both, ("x/a.en", "x/a.de")), Part(both, ("n/b.en.gz", "n/b.de.gz"))),
+        "test": (Part(both, ("s.en.sgm", "s.de.sgm")),),
+    }
+    lock = fetch.fetch("small", corpus_at(site, parts=parts), tmp_path)
+    folder = tmp_path / "small"
+    assert list(read_lines(folder / "train.en")) == ["one", "two\u2028halves", "three"]
+    assert list(read_lines(folder / "train.de")) == ["eins", "zwei", "drei"]
+    assert list(read_lines(folder / "test.en")) == ["A dog"]
+    assert {split: entry["pairs"] for split, entry in lock["splits"].items()} == {"train": 3, "test": 1}
+    assert len(site.sent) == 1  # one archive, fetched once
+    assert not list(tmp_path.parent.rglob("escaped"))
+    assert {path.name for path in folder.iterdir()} >= {"lock.json"}
+    assert not (folder / "downloads").exists()
+
+
+def test_archives_that_are_cut_short_or_others_are_named(site: Site, tmp_path: Path) -> None:
+    both = (f"{site.address}/a.tgz",) * 2
+    corpus = corpus_at(site, parts={"train": (Part(both, ("a.en", "a.de")),)})
+    site.files["/a.tgz"] = tar({"a.en": os.urandom(50_000)})[:20_000]
+    with pytest.raises(RegardError, match=r"a\.tgz is not a sound archive"):
+        fetch.fetch("cut", corpus, tmp_path)
+    assert list((tmp_path / "cut" / "downloads").iterdir()) == []  # the next fetch does not meet it again
+    site.files["/a.tgz"] = tar({"a.en": b"one\n"})
+    with pytest.raises(RegardError, match=r"does not hold a\.de"):
+        fetch.fetch("other", corpus, tmp_path)
+    site.files["/a.tgz"] = tar({"a.en": b"one\n", "a.de": b"eins\nzwei\n"})
+    with pytest.raises(RegardError, match="has 1 lines but"):
+        fetch.fetch("unequal", corpus, tmp_path)
+
+
+def table() -> str:
+    rows = [f"Sentence {i} runs.\tSatz {i} {word}.\tCC-BY" for i in range(1500) for word in ("läuft", "rennt")]
+    return "\n".join([*rows, *(f"sentence {i} runs!\tSatz {i} saust.\tCC-BY" for i in range(1500))]) + "\n"
+
+
+def test_tatoeba_is_split_by_english_sentence_without_a_leak(site: Site, tmp_path: Path) -> None:
+    zipped = io.BytesIO()
+    with zipfile.ZipFile(zipped, "w") as archive:
+        archive.writestr("deu.txt", table())
+        archive.writestr("_about.txt", "about")
+    site.files["/deu-eng.zip"] = zipped.getvalue()
+    part = Part((f"{site.address}/deu-eng.zip",), ("deu.txt",))
+    corpus = corpus_at(site, parts=dict.fromkeys(("train", "valid", "test"), (part,)), form="tatoeba")
+    lock = fetch.fetch("small", corpus, tmp_path)
+    english = {split: list(read_lines(tmp_path / "small" / f"{split}.en")) for split in corpus.splits}
+    german = {split: list(read_lines(tmp_path / "small" / f"{split}.de")) for split in corpus.splits}
+    assert sum(entry["pairs"] for entry in lock["splits"].values()) == 4500
+    assert all(len(english[split]) == len(german[split]) > 0 for split in corpus.splits)
+    keys = {split: {line.lower().strip(".!") for line in lines} for split, lines in english.items()}
+    assert not keys["train"] & keys["test"]
+    assert not keys["train"] & keys["valid"]
+    assert not keys["valid"] & keys["test"]
+    pairs = {pair for split in corpus.splits for pair in zip(english[split], german[split], strict=True)}
+    assert ("Sentence 3 runs.", "Satz 3 läuft.") in pairs  # the attribution is no text
+    assert [assemble.split_of(f"Sentence {i} runs.") for i in range(1500)].count("train") > 1300
+
+
+def test_talks_are_tokenised_cleaned_and_held_out_as_the_literature_does(site: Site, tmp_path: Path) -> None:
+    pytest.importorskip("sacremoses")
+    lines = ["<url>http://x</url>", "<keywords>a, b</keywords>", "<talkid>1</talkid>", "<title>Der Hund</title>"]
+    german = [*lines, *(f"Satz {i}, ja." for i in range(45)), "Ja.", ""]
+    english = [*lines, *(f"It's {i}, yes." for i in range(45)), "Yes and very much more than that.", ""]
+    segment = '<seg id="1"> It’s 3 o\'clock. </seg>\n'
+    members = {"train.de": "\n".join(german).encode(), "train.en": "\n".join(english).encode()}
+    members |= {"t.de.xml": segment.encode(), "t.en.xml": segment.encode()}
+    site.files["/t.tgz"] = tar({name.replace("train.", "train.tags."): text for name, text in members.items()})
+    both = (f"{site.address}/t.tgz",) * 2
+    train, test = Part(both, ("train.tags.de", "train.tags.en")), Part(both, ("t.de.xml", "t.en.xml"))
+    parts = {"train": (train,), "valid": (train,), "test": (test,)}
+    lock = fetch.fetch("small", corpus_at(site, languages=("de", "en"), parts=parts, form="iwslt"), tmp_path)
+    folder = tmp_path / "small"
+    assert {split: entry["pairs"] for split, entry in lock["splits"].items()} == {"train": 44, "valid": 2, "test": 1}
+    assert next(read_lines(folder / "train.de")) == "der hund"
+    assert next(iter(read_lines(folder / "valid.en"))) == "it &apos;s 21 , yes ."  # the 23rd line kept
+    assert next(read_lines(folder / "test.en")) == "it &apos;s 3 o &apos;clock ."
+
+
+# --- a folder --------------------------------------------------------------------------------------------
+
+
+def multi30k_folder(folder: Path) -> Path:
+    for stem in ("train", "val", "test_2016_flickr"):
+        for language in ("en", "de"):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{stem}.{language}.gz").write_bytes(gzip.compress(f"{stem} {language}\n".encode()))
+    return folder
+
+
+@pytest.mark.parametrize("given", [".", "multi30k"])
+def test_a_folder_or_the_one_above_it_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path / "cache"))
+    multi30k_folder(tmp_path / "data" / "multi30k")
+    (tmp_path / "data" / "other").mkdir()
+    (tmp_path / "data" / "other" / "train.en").write_text("another corpus\n")
+    said: list[str] = []
+    lock = fetch.fetch("multi30k-en-de", origin=tmp_path / "data" / given, say=said.append)
+    assert set(lock["splits"]) == {"train", "valid", "test"}
+    assert any("without test_2017_flickr" in text for text in said)
+    source, target = fetch.files("multi30k-en-de", "valid")
+    assert (list(read_lines(source)), list(read_lines(target))) == (["val en"], ["val de"])
+    corpus = load_required(DataConfig(corpus="multi30k-en-de"), "test")
+    assert (corpus.source, corpus.target) == (["test_2016_flickr en"], ["test_2016_flickr de"])
+    assert splits_to_report(DataConfig(corpus="multi30k-en-de")) == ["test"]
+    with pytest.raises(RegardError, match="fetched without its split test_2018_flickr"):
+        fetch.files("multi30k-en-de", "test_2018_flickr")
+
+
+def test_what_a_folder_lacks_is_named(tmp_path: Path) -> None:
+    folder = multi30k_folder(tmp_path / "multi30k")
+    (folder / "val.de.gz").unlink()
+    with pytest.raises(RegardError, match=r"does not hold all of multi30k-en-de; missing: val\.en, val\.de\."):
+        fetch.fetch("multi30k-en-de", root=tmp_path / "cache", origin=folder)
+    with pytest.raises(RegardError, match="There is no folder"):
+        fetch.fetch("multi30k-en-de", root=tmp_path / "cache", origin=tmp_path / "nowhere")
+    with pytest.raises(
+        RegardError, match=r"missing: training-parallel-europarl-v7\.tgz, training-parallel-commoncrawl"
+    ):
+        fetch.fetch("wmt14-en-de", root=tmp_path / "cache", origin=folder)
+
+
+def test_archives_in_a_folder_serve_as_well_as_text(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "deu-eng.zip", "w") as archive:
+        archive.writestr("deu.txt", table())
+    lock = fetch.fetch("tatoeba-en-de", root=tmp_path / "a", origin=tmp_path)
+    (tmp_path / "deu-eng.zip").unlink()
+    (tmp_path / "deu-eng.tsv.xz").write_bytes(lzma.compress(table().encode()))
+    again = fetch.fetch("tatoeba-en-de", root=tmp_path / "b", origin=tmp_path)
+    assert lock["splits"] == again["splits"]
+
+
+def test_europarl_has_no_address_and_takes_its_test_set_from_beside(tmp_path: Path) -> None:
+    with pytest.raises(RegardError, match="no public address: regard data fetch europarl-en-de --from FOLDER"):
+        fetch.fetch("europarl-en-de", root=tmp_path / "cache")
+    for name in ("europarl_ende/train.{}", "europarl_ende/valid.{}", "wmt_newstest/newstest2014.en-de.{}"):
+        for language in ("en", "de"):
+            path = tmp_path / f"{name.format(language)}.xz"
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(lzma.compress(f"{path.stem}\n".encode()))
+    lock = fetch.fetch("europarl-en-de", root=tmp_path / "cache", origin=tmp_path / "europarl_ende")
+    assert set(lock["splits"]) == {"train", "valid", "test"}
+    assert list(read_lines(tmp_path / "cache" / "europarl-en-de" / "test.de.xz")) == ["newstest2014.en-de.de"]
+
+
+def test_a_corpus_that_is_not_here_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path))
+    with pytest.raises(
+        RegardError, match=r"^The corpus iwslt14-de-en is not here yet: regard data fetch iwslt14-de-en\.$"
+    ):
+        load(DataConfig(corpus="iwslt14-de-en"), "train")
+    with pytest.raises(RegardError, match=r"No corpus named multi30k-en-ed \(did you mean multi30k-en-de\?\)"):
+        fetch.files("multi30k-en-ed", "train")
+    with pytest.raises(RegardError, match=r"no public one: built in are en-de.*fetch gets multi30k-en-de"):
+        load(DataConfig(corpus="multi30k-en-ed"), "train")
+
+
+def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REGARD_DATA", "/a")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/b")
+    assert fetch.cache() == Path("/a")
+    monkeypatch.delenv("REGARD_DATA")
+    assert fetch.cache() == Path("/b/regard")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert fetch.cache() == Path.home() / ".cache" / "regard"
+
+
+def test_every_named_corpus_has_text_to_train_and_to_check_and_sound_addresses() -> None:
+    for name, corpus in fetch.CORPORA.items():
+        assert corpus.splits[:3] == ("train", "valid", "test"), name
+        assert corpus.licence
+        names = [address.rpartition("/")[2] for address in corpus.addresses]
+        assert len(set(names)) == len(names)  # they share one folder
+        assert all(address.startswith("https://") for address in corpus.addresses)
+        assert all(not part.members or len(part.members) == len(part.addresses) for parts in corpus.parts.values()
+                   for part in parts)  # fmt: skip
+        if not name.startswith("europarl"):
+            assert corpus.public

@@ -1,0 +1,56 @@
+"""Many runs from one command: all of them, none twice, and a failure that does not stop the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from regard.config import Recipe, resolve
+from regard.errors import RegardError
+from regard.reproduce.experiments import Experiment, Figure, carry_out, figures
+
+
+def note_and_measure(recipe: Recipe, run: Path) -> dict[str, float]:
+    """Instead of training: leave a mark for each call, and fail where the seed is 13."""
+    run.mkdir(parents=True, exist_ok=True)
+    with (run / "calls").open("a") as file:
+        file.write("x")
+    if recipe.seed == 13:
+        raise RegardError("Unlucky.")
+    return {"bleu": 10.0 * recipe.seed}
+
+
+def plan(folder: Path, seeds: tuple[int, ...]) -> list[Experiment]:
+    return [
+        Experiment(row, seed, resolve("demo", {"seed": seed}), folder / f"{row}-{seed}")
+        for row in ("a", "b")
+        for seed in seeds
+    ]
+
+
+def test_every_experiment_is_done_once_and_several_at_a_time(tmp_path: Path) -> None:
+    experiments = plan(tmp_path, (1, 2))
+    for _ in range(2):  # the second time there is nothing left to do
+        assert carry_out(experiments, note_and_measure, 2, Console(quiet=True)) == []
+    assert {e.run.name: (e.run / "calls").read_text() for e in experiments} == dict.fromkeys(
+        ("a-1", "a-2", "b-1", "b-2"), "x"
+    )
+    assert figures(experiments, "bleu") == {row: Figure.of([10.0, 20.0]) for row in "ab"}
+
+
+def test_a_failure_is_told_and_tried_again(tmp_path: Path) -> None:
+    experiments = plan(tmp_path, (13, 2))
+    for calls in ("x", "xx"):
+        failures = carry_out(experiments, note_and_measure, 1, Console(quiet=True))
+        assert sorted(failures) == ["a, seed 13: Unlucky.", "b, seed 13: Unlucky."]
+        assert (tmp_path / "a-13" / "calls").read_text() == calls
+    assert figures(experiments, "bleu")["a"].n == 1
+
+
+def test_means_come_with_the_sample_standard_deviation() -> None:
+    figure = Figure.of([1.0, 2.0, 3.0])
+    assert (figure.mean, figure.spread, figure.n) == (2.0, pytest.approx(1.0), 3)
+    assert figure.show(1) == "2.0 ± 1.0"
+    assert Figure.of([4.25]).show(2) == "4.25"

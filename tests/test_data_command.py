@@ -1,0 +1,132 @@
+"""`regard data` as people use it: real processes, files and folders."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import regard.data.generated as generated
+
+
+def run(*arguments: str | Path, cache: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "regard", "data", *map(str, arguments)]
+    environment = {**os.environ, "REGARD_DATA": str(cache), "COLUMNS": "200"}
+    return subprocess.run(
+        command, capture_output=True, check=False, timeout=240, cwd=cache, env=environment, encoding="utf-8"
+    )
+
+
+def refused(result: subprocess.CompletedProcess[str], *words: str) -> None:
+    """One sentence on stderr, exit code 2, no traceback."""
+    assert result.returncode == 2, result.stderr
+    assert "Traceback" not in result.stderr
+    for word in words:
+        assert word in result.stderr, result.stderr
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder laid out as Multi30k is, with other sentences."""
+    place = tmp_path_factory.mktemp("corpora") / "multi30k"
+    place.mkdir()
+    for stem, split, size in (("train", "train", 400), ("val", "valid", 20), ("test_2016_flickr", "test", 20)):
+        pairs = generated.generate("en-de", split, size)
+        for language, lines in (("en", [p.source for p in pairs]), ("de", [p.target for p in pairs])):
+            (place / f"{stem}.{language}.gz").write_bytes(gzip.compress("".join(f"{x}\n" for x in lines).encode()))
+    return place
+
+
+@pytest.fixture(scope="module")
+def cache(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache with one corpus in it, put there by the command."""
+    place = tmp_path_factory.mktemp("cache")
+    result = run("fetch", "multi30k-en-de", "--from", folder, cache=place)
+    assert result.returncode == 0, result.stderr
+    assert "train 400, valid 20, test 20 pairs" in result.stdout
+    assert "licence: " in result.stdout
+    assert "without test_2017_flickr" in result.stderr
+    return place
+
+
+def test_without_a_name_the_corpora_are_listed(cache: Path) -> None:
+    lines = run("fetch", cache=cache).stdout.splitlines()
+    assert next(line for line in lines if line.startswith("multi30k-en-de ")).split()[1:4] == [
+        "400",
+        "pairs",
+        "fetched",
+    ]
+    assert "--from only" in next(line for line in lines if line.startswith("europarl-en-de"))
+    listed = json.loads(run("fetch", "--json", cache=cache).stdout)
+    rows = {row["name"]: row for row in listed["corpora"]}
+    assert rows["multi30k-en-de"]["fetched"]
+    assert not rows["wmt14-en-de"]["fetched"]
+    assert rows["wmt14-en-fr"]["languages"] == ["en", "fr"]
+    assert all(row["licence"] for row in rows.values())
+
+
+def test_a_corpus_that_is_there_is_left_alone(cache: Path, folder: Path) -> None:
+    lock = cache / "multi30k-en-de" / "lock.json"
+    before = lock.stat().st_mtime_ns
+    result = run("fetch", "multi30k-en-de", "--from", folder, "--json", cache=cache)
+    assert "there already" in result.stderr
+    assert json.loads(result.stdout)["splits"]["test"]["pairs"] == 20
+    assert lock.stat().st_mtime_ns == before
+
+
+def test_mistakes_in_fetching_are_told_in_a_sentence(cache: Path, tmp_path: Path) -> None:
+    refused(run("fetch", "multi30k-en-d", cache=cache), "No corpus named multi30k-en-d (did you mean multi30k-en-de?)")
+    refused(run("fetch", "multi30k-en-fr", "--from", tmp_path, cache=cache), "missing: train.en, train.fr, val.en")
+    refused(run("fetch", "europarl-en-fr", cache=cache), "no public address", "--from FOLDER")
+
+
+def test_another_cache_can_be_named(folder: Path, cache: Path, tmp_path: Path) -> None:
+    result = run("fetch", "multi30k-en-de", "--from", folder.parent, "--to", tmp_path / "other", cache=cache)
+    assert (tmp_path / "other" / "multi30k-en-de" / "train.de.gz").exists()
+    assert f"export REGARD_DATA={tmp_path / 'other'}" in result.stderr.replace("\n", "")
+
+
+def test_a_fetched_corpus_is_reported_on_with_all_its_splits(cache: Path) -> None:
+    result = run("report", "multi30k-en-de", cache=cache)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("multi30k-en-de: en → de\n")
+    assert "leakage: also in train" in result.stdout
+    found = json.loads((cache / "report" / "report.json").read_text(encoding="utf-8"))
+    assert {name: split["pairs"] for name, split in found["splits"].items()} == {"train": 400, "valid": 20, "test": 20}
+    for name in ("report.png", "report.html"):
+        assert (cache / "report" / name).stat().st_size > 10_000
+
+
+def test_two_files_are_reported_on_with_held_out_text(cache: Path, folder: Path, tmp_path: Path) -> None:
+    train, test = ([folder / f"{stem}.{side}.gz" for side in ("en", "de")] for stem in ("train", "val"))
+    result = run("report", *train, "--test", *test, "--out", tmp_path / "here", "--json", cache=cache)
+    found = json.loads(result.stdout)
+    assert found["languages"] == ["en", "de"]
+    assert list(found["splits"]) == ["train", "test"]
+    assert found["leakage"][0]["out_of"] == 20
+    assert found == json.loads((tmp_path / "here" / "report.json").read_text(encoding="utf-8"))
+
+
+def test_a_prepared_folder_is_reported_on_with_its_own_subwords(cache: Path, folder: Path, tmp_path: Path) -> None:
+    made = run(
+        "prepare", "--train", folder / "train", "--valid", folder / "val", "--languages", "en", "de",
+        "--vocab-size", "300", "--out", tmp_path / "prepared", cache=cache,
+    )  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    found = json.loads(run("report", tmp_path / "prepared", "--out", tmp_path / "out", "--json", cache=cache).stdout)
+    assert found["languages"] == ["en", "de"]
+    assert list(found["splits"]) == ["train", "valid"]
+    assert found["splits"]["valid"]["source"]["subwords"]["per_word"] > 1
+
+
+def test_mistakes_in_reporting_are_told_in_a_sentence(cache: Path, folder: Path, tmp_path: Path) -> None:
+    refused(run("report", "multi30k-en-fr", cache=cache), "not here yet: regard data fetch multi30k-en-fr")
+    refused(run("report", "multi30k-en-dee", cache=cache), "is no corpus (did you mean multi30k-en-de?)")
+    refused(run("report", folder / "train.en.gz", cache=cache), "is one file: give two")
+    refused(run("report", folder / "train.en.gz", folder / "val.de.gz", cache=cache), "goes on after line 20")
+    refused(run("report", "multi30k-en-de", "--tokenizer", tmp_path / "no", cache=cache), "no tokenizer folder")

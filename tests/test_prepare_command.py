@@ -1,0 +1,108 @@
+"""`regard data prepare` as people use it: real processes, a sentence for every mistake, and nothing half done."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from regard.cli.prepare import prepare
+from regard.config import TokenizerConfig
+from regard.data.filters import STEPS, Cleaning
+from regard.data.generated import generate
+from regard.data.prepare import Settings
+from regard.data.prepared import Prepared
+
+
+def command(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-m", "regard", "data", "prepare", *map(str, arguments)]
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(*arguments), capture_output=True, check=False, timeout=240, encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("text")
+    for split, n in (("train", 500), ("test", 20)):
+        pairs = generate("en-de", split, n)
+        (folder / f"{split}.en").write_text("".join(f"{pair.source}\n" for pair in pairs), encoding="utf-8")
+        (folder / f"{split}.de").write_text("".join(f"{pair.target}\n" for pair in pairs), encoding="utf-8")
+    return folder
+
+
+def test_the_command_prints_its_report_and_writes_the_folder(text: Path, tmp_path: Path) -> None:
+    arguments = ("--languages", "en", "de", "--train", text / "train", "--vocab-size", 400, "--jobs", 2)
+    result = run(*map(str, arguments), "--test", text / "test", "--out", tmp_path / "out")
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""  # progress is for a terminal
+    prepared = Prepared.open(tmp_path / "out")
+    assert f"en → de: 500 pairs read, {len(prepared)} kept" in result.stdout
+    assert [line.split("  ")[0] for line in result.stdout.splitlines()[3 : 3 + len(STEPS)]] == list(STEPS)
+    assert "pairs a minute" in result.stdout
+    assert result.stdout == (tmp_path / "out" / "report.txt").read_text(encoding="utf-8")
+    assert (tmp_path / "out" / "test.source").read_bytes() == (text / "test.en").read_bytes()
+
+    again = run(*map(str, arguments), "--test", text / "test", "--out", tmp_path / "out")
+    assert again.returncode == 2
+    assert "exists already" in again.stderr
+
+    forced = run(*map(str, arguments), "--leakage", "off", "--out", tmp_path / "out", "--force", "--json")
+    assert json.loads(forced.stdout)["kept"] == len(Prepared.open(tmp_path / "out")) == 500
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--languages", "en", "de", "--train", "nothing"), "No input nothing"),
+        (("--languages", "en", "en", "--train", "TRAIN"), "both en"),
+        (("--languages", "en", "de", "--train", "TRAIN", "--copies", "al"), "of text, all, off (did you mean all?)"),
+        (("--languages", "en", "de", "--train", "TRAIN", "--kind", "bp"), "tokenizer.kind = 'bp' must be one of"),
+        (("--languages", "en", "de", "--train", "TRAIN", "--tokenizer", "nowhere"), "tokenizer is incomplete"),
+    ],
+)  # fmt: skip
+def test_mistakes_end_in_one_sentence(text: Path, tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+    named = [str(text / "train") if word == "TRAIN" else word for word in arguments]
+    result = run(*named, "--out", tmp_path / "out")
+    assert result.returncode == 2, result.stderr
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_options_have_the_librarys_defaults() -> None:
+    """They are written down twice, so that `--help` need not load the library."""
+    options = {name: option.default for name, option in inspect.signature(prepare).parameters.items()}
+    for kind in (Cleaning, TokenizerConfig, Settings):
+        for field in dataclasses.fields(kind):
+            if field.name in options and field.default is not dataclasses.MISSING and field.name != "tokenizer":
+                assert options[field.name] == (field.default if field.default != () else None), field.name
+
+
+def test_interrupted_it_leaves_no_folder_and_the_next_one_clears_up(text: Path, tmp_path: Path) -> None:
+    for language in ("en", "de"):
+        lines = (text / f"train.{language}").read_bytes()
+        (tmp_path / f"long.{language}").write_bytes(lines * 400)
+    arguments = ("--languages", "en", "de", "--vocab-size", "400", "--jobs", "2", "--out", tmp_path / "out")
+    with subprocess.Popen(
+        command("--train", tmp_path / "long", *arguments, "--duplicates", "off"), stderr=subprocess.PIPE, text=True
+    ) as process:
+        written = tmp_path / ".out.part" / "train.source.text"
+        while process.poll() is None and not written.exists():
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate()
+    assert process.returncode == 130, errors
+    assert "interrupted" in errors
+    assert "Traceback" not in errors
+    assert not (tmp_path / "out").exists()
+    assert run("--train", text / "train", *arguments).returncode == 0
+    assert not list(tmp_path.glob(".out*"))
