@@ -24,10 +24,11 @@ Section = TypeVar("Section")
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Where the sentence pairs come from: a built-in corpus, or files aligned line by line."""
+    """Where the sentence pairs come from: a named corpus, files aligned line by line, or prepared data."""
 
-    corpus: str = ""  # a built-in corpus (en-de, de-en, copy, reverse) instead of files
-    train: tuple[str, ...] = ()  # [source file, target file], plain or .gz
+    corpus: str = ""  # built in (en-de, de-en, copy, reverse) or fetched (see regard data fetch), instead of files
+    prepared: str = ""  # a folder made by regard data prepare, instead of files
+    train: tuple[str, ...] = ()  # [source file, target file], plain or compressed (.gz, .xz, .zst)
     valid: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
     train_size: int = 100_000  # pairs drawn from a built-in corpus
@@ -40,8 +41,9 @@ class DataConfig:
             files = getattr(self, name)
             if files and len(files) != 2:
                 raise RegardError(f"data.{name} needs two files, source and target, but has {len(files)}.")
-        if self.corpus and self.train:
-            raise RegardError("data.corpus and data.train exclude each other: remove one of them.")
+        given = [key for key in ("corpus", "prepared", "train") if getattr(self, key)]
+        if len(given) > 1:
+            raise RegardError(f"data.{given[0]} and data.{given[1]} exclude each other: remove one of them.")
         at_least(self, "data", train_size=1, valid_size=1, test_size=1, max_length=2)
 
 
@@ -243,10 +245,14 @@ def locate(values: dict[str, Any], folder: Path) -> None:
     """Make the paths of text files absolute, so that a run can be used from any folder. In a recipe file they
     are relative to the file, elsewhere to the current folder."""
     data = values.get("data")
+    if not isinstance(data, dict):
+        return
     for split in ("train", "valid", "test"):
-        files = data.get(split) if isinstance(data, dict) else None
-        if isinstance(data, dict) and isinstance(files, list) and all(isinstance(file, str) for file in files):
+        files = data.get(split)
+        if isinstance(files, list) and all(isinstance(file, str) for file in files):
             data[split] = [str((folder / file).resolve()) for file in files]
+    if isinstance(data.get("prepared"), str) and data["prepared"]:
+        data["prepared"] = str((folder / data["prepared"]).resolve())
 
 
 def shipped() -> dict[str, Path]:

@@ -27,10 +27,13 @@ class Place:
 class BatchOrder:
     """Numbers of the examples in each batch, epoch after epoch, without end."""
 
-    def __init__(self, lengths: np.ndarray, batch_tokens: int, seed: int, *, padded: bool = True) -> None:
-        """lengths: (n, sides), of every side of each example. What fills a batch is its largest side, with its padding
-        or without."""
+    def __init__(
+        self, lengths: np.ndarray, batch_tokens: int, seed: int, *, padded: bool = True, only: np.ndarray | None = None
+    ) -> None:
+        """lengths: (n, sides), of every side of each sentence. What fills a batch is its largest side, with its padding
+        or without. `only` these sentences are used, where it is given."""
         self.sides, self.longest = lengths, lengths.max(axis=1)
+        self.used = np.arange(len(lengths)) if only is None else only
         self.batch_tokens, self.seed, self.padded = batch_tokens, seed, padded
         self._epoch, self._plan = -1, list[np.ndarray]()
 
@@ -38,7 +41,7 @@ class BatchOrder:
         """All batches of one epoch, in order."""
         if epoch != self._epoch:
             chance = np.random.default_rng([self.seed, epoch])
-            order = chance.permutation(len(self.longest))
+            order = self.used[chance.permutation(len(self.used))]
             order = order[np.argsort(self.longest[order], kind="stable")]
             if self.padded:
                 batches = cut(order, self.longest[order], self.batch_tokens)

@@ -33,6 +33,10 @@ class Corpus:
 
 def load(config: DataConfig, split: str) -> Corpus | None:
     """A split of the recipe's corpus (train, valid, test, combinations); None where the recipe has none."""
+    if config.prepared:
+        from regard.data.prepared import Prepared  # it reads with what is here
+
+        return Prepared.open(config.prepared).corpus(split)
     if config.corpus in fetch.CORPORA:
         return read_pair(split, *fetch.files(config.corpus, split))
     if config.corpus:
@@ -43,6 +47,8 @@ def load(config: DataConfig, split: str) -> Corpus | None:
 
 def load_required(config: DataConfig, split: str) -> Corpus:
     corpus = load(config, split)
+    if corpus is None and config.prepared:
+        raise RegardError(f"{config.prepared} has no {split} text: prepare it again with --{split}.")
     if corpus is None:
         raise RegardError(
             f"The recipe has no {split} text: set data.{split} = [source file, target file], or data.corpus "
@@ -57,7 +63,8 @@ def test_splits(config: DataConfig) -> list[str]:
         return ["test", "combinations"]
     if config.corpus in fetch.CORPORA:
         return [split for split in fetch.splits(config.corpus) if split not in ("train", "valid")] or ["valid"]
-    return ["test"] if config.corpus or config.test else ["valid"]
+    has_test = config.corpus or config.test or (config.prepared and load(config, "test"))
+    return ["test"] if has_test else ["valid"]
 
 
 def built_in(config: DataConfig, split: str) -> Corpus:

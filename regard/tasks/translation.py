@@ -18,6 +18,7 @@ from regard.config import Recipe
 from regard.data import tokenizer as subwords
 from regard.data.batching import BatchOrder, cut
 from regard.data.corpus import Corpus, load_required, without_empty
+from regard.data.prepared import Prepared
 from regard.data.sampling import SampledRagged, sampled
 from regard.data.tokenizer import PAD, SYMBOLS, Ragged, TokenizerPair
 from regard.decode.translator import Translator
@@ -65,7 +66,8 @@ class Pairs:
         """Identifies the text a run was trained with."""
         total = hashlib.sha256()
         for side in (self.source, self.target):
-            total.update(side.values.tobytes() + side.offsets.tobytes())
+            for array in (side.values, side.offsets):
+                total.update(np.ascontiguousarray(array).data)
         return total.hexdigest()
 
     @property
@@ -149,13 +151,13 @@ class TranslationTask:
         self.model = build(recipe, tokenizers)
         self.model.encoder.recompute = self.model.decoder.recompute = recipe.train.recompute
         self.start = SYMBOLS[recipe.model.start]
-        self.pairs, self.too_long = within(train, recipe.data.max_length)
+        kept = fitting(train, recipe.data.max_length)
+        self.pairs, self.too_long = train, np.setdiff1d(np.arange(len(train.source)), kept).tolist()
         if recipe.tokenizer.sampling:
             self.pairs = SampledPairs.of(self.pairs, tokenizers, recipe, self.model.longest)
         self.valid, self.too_long_to_validate = within(Pairs.encode(tokenizers, valid), self.model.longest)
-        self.order = BatchOrder(
-            self.pairs.sides, recipe.train.batch_tokens, recipe.seed, padded=recipe.train.layout != "packed"
-        )
+        padded = recipe.train.layout != "packed"
+        self.order = BatchOrder(self.pairs.sides, recipe.train.batch_tokens, recipe.seed, padded=padded, only=kept)
         self.d_model = recipe.model.d_model
         self.fingerprints = {"tokenizer": tokenizers.hash, "training text": self.pairs.hash}
 
@@ -204,25 +206,43 @@ def prepare(
     `tokenizer` is the run's folder for it; `initial` the tokenizer of the run this one starts from. Where several
     processes prepare the same task, `once` has one of them act and the others wait.
     """
-    train, valid = (without_empty(load_required(recipe.data, split)) for split in ("train", "valid"))
-    for corpus in (train, valid):
-        if corpus.empty_lines:
-            where = some(corpus.empty_lines)
-            say(f"{len(corpus.empty_lines):,} {corpus.name} pairs have an empty side and are left out ({where}).")
-    once(partial(make_tokenizers, recipe, tokenizer, initial, train, say))
-    tokenizers = TokenizerPair.load(tokenizer)
-    task = TranslationTask(recipe, tokenizers, Pairs.encode(tokenizers, train), valid)
-    for corpus, numbers, limit in (
-        (train, task.too_long, f"data.max_length = {recipe.data.max_length}"),
-        (valid, task.too_long_to_validate, f"model.max_positions = {recipe.model.max_positions}"),
-    ):
-        if numbers:
-            where = some([corpus.line(number) for number in numbers])
-            say(
-                f"{len(numbers):,} of {len(corpus):,} {corpus.name} pairs are longer than {limit} tokens and are left "
-                f"out ({where})."
+    valid = whole(recipe, "valid", say)
+    if recipe.data.prepared:
+        prepared = Prepared.open(recipe.data.prepared)
+        if initial and initial.hash != prepared.tokenizers.hash:
+            raise RegardError(
+                f"{prepared.folder} was prepared with another tokenizer than that of init = {recipe.init}: prepare it "
+                f"again with --tokenizer {Path(recipe.init) / 'tokenizer'}."
             )
+        once(partial(keep_tokenizers, tokenizer, lambda: prepared.tokenizers))
+        tokenizers, pairs, lines = prepared.tokenizers, Pairs(*prepared.train), None
+    else:
+        train = whole(recipe, "train", say)
+        once(partial(keep_tokenizers, tokenizer, lambda: initial or learn(recipe, train, say)))
+        tokenizers = TokenizerPair.load(tokenizer)
+        pairs, lines = Pairs.encode(tokenizers, train), train.lines
+    task = TranslationTask(recipe, tokenizers, pairs, valid)
+    limits = f"data.max_length = {recipe.data.max_length}", f"model.max_positions = {recipe.model.max_positions}"
+    say_left_out(say, "train", task.too_long, lines, len(pairs.source), limits[0])
+    say_left_out(say, "valid", task.too_long_to_validate, valid.lines, len(valid), limits[1])
     return task
+
+
+def whole(recipe: Recipe, split: str, say: Callable[[str], None]) -> Corpus:
+    """The pairs of a split of which both sides say something, and a word on the others."""
+    corpus = without_empty(load_required(recipe.data, split))
+    if corpus.empty_lines:
+        where = some(corpus.empty_lines)
+        say(f"{len(corpus.empty_lines):,} {corpus.name} pairs have an empty side and are left out ({where}).")
+    return corpus
+
+
+def say_left_out(
+    say: Callable[[str], None], split: str, numbers: list[int], lines: list[int] | None, total: int, limit: str
+) -> None:
+    if numbers:
+        where = some([lines[i] if lines else i + 1 for i in numbers])
+        say(f"{len(numbers):,} of {total:,} {split} pairs are longer than {limit} tokens and are left out ({where}).")
 
 
 def some(lines: Sequence[int]) -> str:
@@ -231,18 +251,18 @@ def some(lines: Sequence[int]) -> str:
     return f"line {shown}" if len(lines) == 1 else f"lines {shown}"
 
 
-def make_tokenizers(
-    recipe: Recipe, folder: Path, initial: TokenizerPair | None, corpus: Corpus, say: Callable[[str], None]
-) -> None:
-    """Unless the run has its own tokenizer, give it the initial one, or one trained now."""
+def learn(recipe: Recipe, corpus: Corpus, say: Callable[[str], None]) -> TokenizerPair:
+    say(f"Learning {recipe.tokenizer.vocab_size:,} subwords …")
+    return subwords.train(recipe.tokenizer, corpus.source, corpus.target, recipe.seed)
+
+
+def keep_tokenizers(folder: Path, make: Callable[[], TokenizerPair]) -> None:
+    """Give the run its tokenizer, unless it has one."""
     if folder.is_dir():
         return
-    if initial is None:
-        say(f"Learning {recipe.tokenizer.vocab_size:,} subwords …")
-        initial = subwords.train(recipe.tokenizer, corpus.source, corpus.target, recipe.seed)
     new = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(new, ignore_errors=True)
-    initial.save(new)
+    make().save(new)
     new.rename(folder)
 
 
@@ -250,18 +270,23 @@ def build(recipe: Recipe, tokenizers: TokenizerPair) -> Transformer:
     return Transformer(recipe.model, tokenizers.source.vocab_size, tokenizers.target.vocab_size)
 
 
-def within(pairs: Pairs, max_length: int) -> tuple[Pairs, list[int]]:
-    """The pairs of at most `max_length` tokens a side, and the numbers of the others."""
-    fits = pairs.lengths <= max_length
-    if not fits.any():
+def fitting(pairs: Pairs, max_length: int) -> np.ndarray:
+    """The numbers of the pairs of at most `max_length` tokens a side."""
+    fits = np.flatnonzero(pairs.lengths <= max_length)
+    if not len(fits):
         raise RegardError(
             f"Every pair is longer than {max_length} tokens (the shortest has {pairs.lengths.min()}): raise "
             "data.max_length, or model.max_positions where positions are learned."
         )
-    if fits.all():
+    return fits
+
+
+def within(pairs: Pairs, max_length: int) -> tuple[Pairs, list[int]]:
+    """The pairs of at most `max_length` tokens a side, and the numbers of the others."""
+    kept = fitting(pairs, max_length)
+    if len(kept) == len(pairs.source):
         return pairs, []
-    kept = np.flatnonzero(fits)
-    return Pairs(pairs.source.take(kept), pairs.target.take(kept)), np.flatnonzero(~fits).tolist()
+    return Pairs(*pairs.take(kept)), np.setdiff1d(np.arange(len(pairs.source)), kept).tolist()
 
 
 def smoothed_loss(model: Transformer, batch: TranslationBatch, label_smoothing: float) -> Tensor:

@@ -89,7 +89,7 @@ def prepare(recipe: Recipe, run: Run, console: Console) -> Loop[Any]:
     loop = Loop(task, recipe.train, run, console)
     say(
         console,
-        f"{recipe.name}: {len(task.pairs.source):,} pairs, {task.tokenizers.source.vocab_size:,} subwords, "
+        f"{recipe.name}: {len(task.order.used):,} pairs, {task.tokenizers.source.vocab_size:,} subwords, "
         f"{count_parameters(task.model):,} parameters, on {where(loop.device)}; run directory {run.path}",
     )
     return loop

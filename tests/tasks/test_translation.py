@@ -115,10 +115,10 @@ def test_accumulation_does_not_change_the_gradient(tmp_path: Path, layout: str) 
 
 def test_pairs_that_are_too_long_are_counted_and_left_out() -> None:
     task = make_task({"data.max_length": 8})
-    kept = len(task.pairs.source)
-    assert 0 < kept < 300
-    assert kept + len(task.too_long) == 300
-    assert task.pairs.lengths.max() <= 8
+    kept = np.concatenate(task.order.plan(0))
+    assert 0 < len(kept) < 300
+    assert sorted([*kept, *task.too_long]) == list(range(300))
+    assert task.pairs.lengths[kept].max() <= 8
     with pytest.raises(RegardError, match=r"Every pair is longer than 2 tokens.*raise data\.max_length"):
         make_task({"data.max_length": 2, "data.train_size": 3, "tokenizer.vocab_size": 26})
 
