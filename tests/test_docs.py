@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import os
 import re
 import shlex
 import subprocess
@@ -28,6 +30,10 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pairs = generate("en-de", split, size)
         (folder / f"{split}.en").write_text("".join(pair.source + "\n" for pair in pairs), encoding="utf-8")
         (folder / f"{split}.de").write_text("".join(pair.target + "\n" for pair in pairs), encoding="utf-8")
+    for split, name in (("train", "train"), ("valid", "val"), ("test", "test_2016_flickr")):  # a fetched corpus's names
+        for language in ("en", "de"):
+            text = (folder / f"{split}.{language}").read_bytes()
+            (folder / f"{name}.{language}.gz").write_bytes(gzip.compress(text))
     (recipe,) = blocks(ROOT / "README.md", "toml")
     (folder / "mine.toml").write_text(recipe, encoding="utf-8")
     sets = ("train.steps=40", "train.average=1", "data.train_size=5000", "data.test_size=30")
@@ -39,13 +45,23 @@ def call(command: list[str], folder: Path, text: str = "") -> str:
     assert command[0] in ("regard", "torchrun")
     module = ["torch.distributed.run", *command[1:]] if command[0] == "torchrun" else command
     command = [sys.executable, "-m", *module]
-    result = subprocess.run(command, cwd=folder, input=text, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "REGARD_DATA": str(folder / "cache")}
+    result = subprocess.run(
+        command, cwd=folder, input=text, capture_output=True, text=True, check=False, env=environment
+    )
     assert result.returncode == 0, result.stderr
     return result.stdout
 
 
 # What the README trains at full length is shortened here, and its vocabulary fits the smaller text.
-SHORT = ["train.steps=2", "train.average=1", "tokenizer.vocab_size=800", "model.d_model=32", "model.d_ff=32"]
+SHORT = [
+    "train.steps=2",
+    "train.average=1",
+    "tokenizer.vocab_size=800",
+    "model.d_model=32",
+    "model.d_ff=32",
+    "model.n_heads=4",
+]
 
 
 def test_every_command_of_the_readme_runs(workplace: Path) -> None:
@@ -59,7 +75,9 @@ def test_every_command_of_the_readme_runs(workplace: Path) -> None:
         if words[0] == "echo":
             assert words[2:5] == ["|", "regard", "translate"]
             assert call(words[3:], workplace, words[1] + "\n").strip()
-        elif "train" in words:
+        elif words[:3] == ["regard", "data", "fetch"]:  # not from the network
+            assert call([*words, "--from", "."], workplace).strip()
+        elif words[:2] == ["regard", "train"] or words[0] == "torchrun":
             assert "test BLEU = " in call([*words, *(f"--set={item}" for item in SHORT)], workplace)
         else:
             assert call(words, workplace).strip()

@@ -37,11 +37,16 @@ class Subject:
     missing: tuple[Finding, ...] = ()  # texts that the recipe names but that are not there
 
 
+def silence(what: str) -> None:
+    """Say nothing."""
+
+
 def examine(
-    subject: str | Path | None, files: Files | None = None, languages: Sequence[str] = (), say: Say = print
+    subject: str | Path | None, files: Files | None = None, languages: Sequence[str] = (), say: Say = silence
 ) -> list[Finding]:
     """Everything that is wrong with a run, a recipe (its file or a shipped name), text files, or all of them together;
-    the gravest first. `files` stand in for the recipe's text: {"train": (source, target), …}."""
+    the gravest first. `files` stand in for the recipe's text: {"train": (source, target), …}. `languages` are those of
+    source and target, where the files' names do not tell. `say` is told what is being looked at."""
     opened = open_subject(subject, files or {}, say)
     found = [*opened.missing, *texts(opened.splits, languages, say)]
     if opened.recipe:
@@ -80,8 +85,9 @@ def open_subject(subject: str | Path | None, files: Files, say: Say) -> Subject:
         except RegardError as error:
             if split in files:
                 raise
-            what, fix = f"The {split} text cannot be read: {error}", f"Give it with --{split}, or correct [data]."
-            missing.append(Finding("text-missing", "note" if run else "error", Where((file,)), what, fix))
+            what, fix = f"The text cannot be read: {error}", f"Get it, correct [data], or give it with --{split}."
+            if what not in [finding.what for finding in missing]:
+                missing.append(Finding("text-missing", "note" if run else "error", Where((file,)), what, fix))
     return Subject(splits, recipe, file, run, tuple(missing))
 
 

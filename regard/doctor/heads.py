@@ -58,17 +58,23 @@ def most_common(kinds: Sequence[str]) -> str:
 @torch.inference_mode()
 def kinds_of_heads(translator: Translator, sources: Sequence[str], targets: Sequence[str]) -> dict[str, list[str]]:
     """For each attention, how each of its heads has collapsed; "" for one that has not."""
-    src = translator.tokenizers.source.encode(sources)
-    tgt = translator.tokenizers.target.encode(targets)
+    src = [translator.fit(tokens) for tokens in translator.tokenizers.source.encode(sources)]
+    tgt = [translator.fit(tokens) for tokens in translator.tokenizers.target.encode(targets)]
+    long = [i for i in range(len(src)) if min(len(src[i]), len(tgt[i])) > 2]
+    src, tgt = [src[i] for i in long], [tgt[i] for i in long]
+    if not long:
+        return {}
     with capture(translator.model) as maps:
         translator.feed(src, tgt)
     kinds = {}
     for path, weights in maps.items():
-        rows = [len(s) for s in (src if path.startswith("encoder") else tgt)]
-        columns = [len(s) for s in (tgt if path.startswith("decoder") and path.endswith("self_attn") else src)]
         causal = path.startswith("decoder") and path.endswith("self_attn")
+        rows, columns = (tgt if path.startswith("decoder") else src), (tgt if causal else src)
         measured = torch.stack(
-            [measure(w[:, :q, :k].float(), causal) for w, q, k in zip(weights, rows, columns, strict=True) if q > 2 < k]
+            [
+                measure(one[:, : len(q), : len(k)].float(), causal)
+                for one, q, k in zip(weights, rows, columns, strict=True)
+            ]
         )
         alike, even = measured.mean(dim=0).T
         kinds[path] = [

@@ -95,8 +95,8 @@ def unseen_characters(splits: Mapping[str, Bitext]) -> Iterator[Finding]:
     """Without a tokenizer yet: characters of held-out text that training text never has, and so will be unknown."""
     if "train" not in splits:
         return
+    known = set().union(*(characters_of("\n".join(side.lines)) for side in splits["train"].sides))
     for i in (0, 1):
-        known = set().union(*(characters_of("\n".join(side.lines)) for side in splits["train"].sides))
         for name, bitext in splits.items():
             side = bitext.sides[i]
             if name == "train" or not side.lines:

@@ -78,12 +78,10 @@ def fingerprint(run: Run) -> Iterator[Finding]:
         )
         return
     try:
-        remembered = (
-            checkpoint.load_state(run.checkpoint(run.steps()[-1]))["fingerprints"]["tokenizer"] if run.steps() else ""
-        )
+        states = [checkpoint.load_state(run.checkpoint(step)) for step in run.steps()[-1:]]
     except RegardError:
         return  # a finding of its own
-    if remembered and remembered != tokenizers.hash:
+    if any(state["fingerprints"]["tokenizer"] != tokenizers.hash for state in states):
         yield Finding(
             "tokenizer-mismatch", "error", Where((str(run.tokenizer),)),
             "This is not the tokenizer the weights were trained with: every token number means another piece of text.",

@@ -9,6 +9,7 @@ import pytest
 
 from regard.config import resolve, shipped, to_toml
 from regard.doctor.examine import examine
+from regard.doctor.recipe import examine as examine_recipe
 
 SOUND: dict[str, Any] = {
     "name": "sound",
@@ -46,7 +47,7 @@ def codes(recipe: dict[str, Any], changes: dict[str, Any], clean: Path, folder: 
     """What is found above a note, with the files it is found in."""
     data = {split: [str(clean / f"{split}.{side}") for side in ("en", "de")] for split in ("train", "valid", "test")}
     (folder / "my.toml").write_text(to_toml(resolve({**recipe, "data": data}, changes)), encoding="utf-8")
-    found = examine(folder / "my.toml", say=lambda _: None)
+    found = examine(folder / "my.toml")
     return {finding.code: list(finding.where.files) for finding in found if finding.severity != "note"}
 
 
@@ -60,15 +61,19 @@ def test_a_sound_recipe_is_passed_in_silence(clean: Path, tmp_path: Path) -> Non
     assert not codes(SOUND, {}, clean, tmp_path)
 
 
-@pytest.mark.parametrize("preset", ["base", "big"])
-def test_the_paper_s_own_numbers_are_passed_in_silence(preset: str) -> None:
-    from regard.doctor.recipe import examine as examine_recipe
+@pytest.mark.parametrize("recipe", [{"model": {"preset": "base"}}, {"model": {"preset": "big"}}, *shipped()])
+def test_the_paper_s_numbers_and_ours_are_passed_in_silence(recipe: Any) -> None:
+    found = examine_recipe(resolve(recipe), None, "my.toml")
+    assert not [finding for finding in found if finding.severity != "note"]
 
-    assert not list(examine_recipe(resolve({"model": {"preset": preset}}), None, "paper.toml"))
+
+@pytest.mark.parametrize("name", ["demo", "copy", "reverse"])
+def test_built_in_corpora_are_passed_in_silence(name: str) -> None:
+    assert not [finding for finding in examine(name) if finding.severity != "note"]
 
 
-@pytest.mark.parametrize("name", shipped())
-def test_shipped_recipes_and_built_in_corpora_are_passed_in_silence(name: str) -> None:
-    if not resolve(name).data.corpus:
-        pytest.skip(f"{name} needs text that is not shipped")
-    assert not [finding for finding in examine(name, say=lambda _: None) if finding.severity != "note"]
+def test_text_that_is_not_here_is_said_once(tmp_path: Path) -> None:
+    missing = {f"data.{split}": ["no.en", "no.de"] for split in ("train", "valid")}
+    (tmp_path / "my.toml").write_text(to_toml(resolve(SOUND, missing)), encoding="utf-8")
+    found = [finding for finding in examine(tmp_path / "my.toml") if finding.severity != "note"]
+    assert [finding.code for finding in found] == ["text-missing"]

@@ -166,7 +166,7 @@ def damaged(learned: Path, tmp_path: Path) -> Path:
 def test_a_damaged_run_is_named(name: str, damaged: Path) -> None:
     code, damage, file = FAULTS[name]
     damage(damaged)
-    found = [finding for finding in examine(damaged, say=lambda _: None) if finding.severity != "note"]
+    found = [finding for finding in examine(damaged) if finding.severity != "note"]
     mine = [finding for finding in found if finding.code == code]
     assert mine, [(finding.code, finding.what) for finding in found]
     assert any(file in str(finding.where) for finding in mine)
@@ -176,12 +176,12 @@ def test_a_divergence_is_named_with_its_line_of_the_log(damaged: Path) -> None:
     log(lambda train, _: train[12].update(loss=math.nan))(damaged)
     lines = (damaged / "log.jsonl").read_text().splitlines()
     expected = 1 + next(i for i, line in enumerate(lines) if "NaN" in line)
-    found = [finding for finding in examine(damaged, say=lambda _: None) if finding.code == "diverged"]
+    found = [finding for finding in examine(damaged) if finding.code == "diverged"]
     assert [finding.lines for finding in found] == [[expected]]
 
 
 def test_a_good_run_is_passed_in_silence(learned: Path) -> None:
-    assert not [finding for finding in examine(learned, say=lambda _: None) if finding.severity != "note"]
+    assert not [finding for finding in examine(learned) if finding.severity != "note"]
 
 
 def test_a_run_used_on_text_it_was_not_made_for(learned: Path, tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_a_run_used_on_text_it_was_not_made_for(learned: Path, tmp_path: Path) -
         ("tokenised.en", "preprocessing-mismatch"),
         ("strange.en", "unknown-tokens"),
     ):
-        found = examine(learned, {"test": (tmp_path / name, tmp_path / "test.de")}, say=lambda _: None)
+        found = examine(learned, {"test": (tmp_path / name, tmp_path / "test.de")})
         mine = [finding for finding in found if finding.code == code and finding.severity != "note"]
         assert [str(tmp_path / name)] in [list(finding.where.files) for finding in mine], name
         if name == "strange.en":
@@ -212,7 +212,7 @@ def test_an_untied_embedding_without_gradient_is_dead(damaged: Path) -> None:
     name = next(name for name in tensors if name.startswith("exp_avg_sq/") and name.endswith("tokens.weight"))
     tensors[name][30:60] = 0
     save_file(tensors, path)
-    found = [finding for finding in examine(damaged, say=lambda _: None) if finding.code == "dead-embeddings"]
+    found = [finding for finding in examine(damaged) if finding.code == "dead-embeddings"]
     assert [finding.severity for finding in found] == ["warning"]
     assert "30 of 140" in found[0].what
 

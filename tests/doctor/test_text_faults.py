@@ -238,7 +238,7 @@ def diagnose(name: str, clean: Path, folder: Path) -> list[Finding]:
         raw[fault.lines[0] - 1] = RAW[fault.code]
         (folder / fault.file).write_bytes(b"\n".join(raw))
     files = {split: (folder / f"{split}.en", folder / f"{split}.de") for split in fault.splits}
-    return [found for found in examine(None, files, say=lambda _: None) if found.severity != "note"]
+    return [found for found in examine(None, files) if found.severity != "note"]
 
 
 def named(fault: Fault, found: list[Finding]) -> bool:
@@ -270,4 +270,4 @@ def test_a_planted_fault_is_named_with_its_place(name: str, clean: Path, tmp_pat
 
 def test_clean_text_is_passed_in_silence(clean: Path) -> None:
     files = {split: (clean / f"{split}.en", clean / f"{split}.de") for split in ALL_SPLITS}
-    assert not [found for found in examine(None, files, ("en", "de"), lambda _: None) if found.severity != "note"]
+    assert not [found for found in examine(None, files, ("en", "de")) if found.severity != "note"]
