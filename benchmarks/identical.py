@@ -33,7 +33,7 @@ RECIPE: dict[str, Any] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--prepared", type=Path, required=True, help="a folder made by benchmarks/europarl.py")
+    parser.add_argument("--prepared", type=Path, required=True, help="a folder made by regard data prepare")
     parser.add_argument("--out", type=Path, required=True, help="folder for identical.json and identical.png")
     parser.add_argument("--steps", type=int, default=500)
     arguments = parser.parse_args()
@@ -59,10 +59,10 @@ def train(prepared: Path, path: str, seed: int, steps: int) -> list[float]:
     import torch
     from rich.console import Console
 
-    from benchmarks import europarl
     from regard.config import resolve
+    from regard.data.prepared import Prepared
     from regard.nn import kernels
-    from regard.tasks.translation import TranslationBatch, TranslationTask
+    from regard.tasks.translation import Pairs, TranslationBatch, TranslationTask
     from regard.training.loop import Loop
     from regard.training.run import Run
 
@@ -72,12 +72,14 @@ def train(prepared: Path, path: str, seed: int, steps: int) -> list[float]:
         def batch(self, numbers: np.ndarray, device: torch.device) -> TranslationBatch:
             return self.pairs.batch(numbers, "padded", self.start)
 
-    tokenizers, pairs, valid = europarl.load(prepared)
+    data = Prepared.open(prepared)
+    valid = data.corpus("valid")
+    assert valid is not None
     precision = "bfloat16" if path == "fast" and torch.cuda.is_available() else "float32"
     recipe = resolve(RECIPE, {"seed": seed, "train.precision": precision, "train.steps": steps})
     if path == "plain":
         kernels.usable = lambda x: False  # for this process
-    task = (Plain if path == "plain" else TranslationTask)(recipe, tokenizers, pairs, valid)
+    task = (Plain if path == "plain" else TranslationTask)(recipe, data.tokenizers, Pairs(*data.train), valid)
     with tempfile.TemporaryDirectory() as folder:
         loop = Loop(task, recipe.train, Run(Path(folder)), Console(quiet=True))
         loop.model.train()

@@ -1,6 +1,6 @@
 """The five-minute race: how good a translator can be trained from nothing in five minutes of wall clock?
 
-    python benchmarks/europarl.py --data FOLDER --out PREPARED
+    regard data prepare --languages en de --train FOLDER/train --valid FOLDER/valid --vocab-size 32000 --out PREPARED
     python benchmarks/race.py --prepared PREPARED --out OUT [--minutes 5]
 
 Europarl English → German, the paper's base model (N = 6, d_model 512, d_ff 2048, 8 heads) with one tied vocabulary of
@@ -38,7 +38,7 @@ MARGIN = 6.0  # seconds for the last look at the loss and for writing the weight
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--prepared", type=Path, required=True, help="a folder made by benchmarks/europarl.py")
+    parser.add_argument("--prepared", type=Path, required=True, help="a folder made by regard data prepare")
     parser.add_argument("--out", type=Path, required=True, help="folder for race.json, the translations and the log")
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="another recipe value")
@@ -69,23 +69,25 @@ def rehearse(loop: Any) -> tuple[float, float]:
 def run(arguments: argparse.Namespace) -> None:
     from rich.console import Console
 
-    from benchmarks import europarl
     from regard.config import resolve
+    from regard.data.prepared import Prepared
     from regard.evaluate.bleu import bleu
-    from regard.tasks.translation import TranslationTask
+    from regard.tasks.translation import Pairs, TranslationTask
     from regard.training.load import load
     from regard.training.loop import Loop
     from regard.training.run import Run
 
-    prepared, seconds = arguments.prepared, 60 * arguments.minutes
+    prepared, seconds = Prepared.open(arguments.prepared), 60 * arguments.minutes
     recipe = resolve(RECIPE, arguments.set)
     console = Console(stderr=True)
-    tokenizers, pairs, valid = europarl.load(prepared)
-    task = TranslationTask(recipe, tokenizers, pairs, valid)
+    valid = prepared.corpus("valid")
+    if valid is None:
+        raise SystemExit(f"{prepared.folder} has no validation text: prepare it with --valid.")
+    task = TranslationTask(recipe, prepared.tokenizers, Pairs(*prepared.train), valid)
     shutil.rmtree(arguments.out, ignore_errors=True)
     place = Path(tempfile.mkdtemp()) / "run"
     with Run.claim(place, recipe, False).training(recipe):
-        shutil.copytree(prepared / "tokenizer", place / "tokenizer")
+        shutil.copytree(prepared.folder / "tokenizer", place / "tokenizer")
         loop = Loop(task, recipe.train, Run(place), console)
         first, pace = rehearse(loop)
         steps = int((seconds - MARGIN - (time.time() - BEGAN)) / (1.015 * pace))

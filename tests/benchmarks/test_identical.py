@@ -1,41 +1,33 @@
-"""The comparison of the fast path with the plain one, and the numbers it reads."""
+"""The comparison of the fast path with the plain one."""
 
 from __future__ import annotations
 
-import lzma
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks import europarl, identical
+from benchmarks import devices, identical
 from regard.config import TokenizerConfig
-from regard.data import tokenizer as subwords
 from regard.data.generated import generate
+from regard.data.prepare import Settings, prepare
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as europarl.py leaves it, of the built-in corpus and with a small vocabulary."""
-    data, out = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("prepared")
+    """The built-in corpus with a small vocabulary."""
+    folder = tmp_path_factory.mktemp("data")
     for split, size in (("train", 600), ("valid", 5)):
         pairs = generate("en-de", split, size)
-        for language, side in (("en", "source"), ("de", "target")):
-            text = "".join(getattr(pair, side) + "\n" for pair in pairs)
-            (data / f"{split}.{language}.xz").write_bytes(lzma.compress(text.encode()))
-    sides = [[getattr(pair, side) for pair in generate("en-de", "train", 600)] for side in ("source", "target")]
-    subwords.train(TokenizerConfig(vocab_size=400), *sides, seed=1).save(out / "tokenizer")
-    europarl.prepare(data, out)
-    return out
-
-
-def test_numbers_are_those_of_the_text(prepared: Path) -> None:
-    tokenizers, pairs, valid = europarl.load(prepared)
-    first = generate("en-de", "train", 600)[0]
-    assert pairs.source[0].tolist() == tokenizers.source.encode([first.source])[0]
-    assert pairs.target[0].tolist() == tokenizers.target.encode([first.target])[0]
-    assert len(pairs.source) == 600
-    assert len(valid) == 5
+        (folder / f"{split}.tsv").write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in pairs))
+    settings = Settings(
+        ("en", "de"),
+        (str(folder / "train.tsv"),),
+        (str(folder / "valid.tsv"),),
+        tokenizer=TokenizerConfig(vocab_size=400),
+    )
+    prepare(settings, folder / "prepared", jobs=1)
+    return folder / "prepared"
 
 
 def test_without_dropout_both_paths_have_the_same_losses(prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,3 +42,17 @@ def test_without_dropout_both_paths_have_the_same_losses(prepared: Path, monkeyp
     assert len(plain) == 8
     assert plain[-1] < plain[0]
     np.testing.assert_allclose(plain, fast, rtol=1e-4)
+
+
+def test_one_device_agrees_with_itself() -> None:
+    small = {
+        "model.d_model": 16,
+        "model.d_ff": 16,
+        "model.n_heads": 2,
+        "data.train_size": 400,
+        "tokenizer.vocab_size": 300,
+    }
+    losses = devices.train("cpu", 5, {**small, "train.batch_tokens": 300})
+    assert len(losses) == 5
+    assert losses[-1] < losses[0]
+    assert devices.train("cpu", 5, {**small, "train.batch_tokens": 300}) == losses
