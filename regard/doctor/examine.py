@@ -110,7 +110,8 @@ def texts(splits: Mapping[str, Bitext], languages: Sequence[str], say: Say) -> I
         for pair_check in pairs.CHECKS:
             yield from pair_check(bitext)
         say(f"{split}: alignment")
-        judge = judge_of(bitext, teacher)
+        same_way = "train" in profiles and not between_splits.backwards(bitext, profiles["train"])
+        judge = judge_of(bitext, teacher if same_way else None)
         yield from alignment(bitext, judge)
         teacher = judge if split == "train" else teacher
     say("what the splits share")

@@ -68,13 +68,17 @@ def prepared_alike(train: Bitext, other: Bitext) -> Iterator[Finding]:
                     )  # fmt: skip
 
 
+def backwards(bitext: Bitext, profile: Profile) -> bool:
+    """Whether a text's source is in the language of the profile's target, and its target in that of the source."""
+    if not profile.telling or not len(bitext):
+        return False
+    left, right = ([profile.side(line) for line in sampled(side.lines, 1_000)] for side in bitext.sides)
+    return sum(a < 0 for a in left) > 0.6 * len(left) and sum(b > 0 for b in right) > 0.6 * len(right)
+
+
 def same_direction(train: Bitext, other: Bitext, profile: Profile) -> Iterator[Finding]:
     """Splits whose source is the other split's target."""
-    if not profile.telling or not len(other):
-        return
-    left, right = ([profile.side(line) for line in sampled(side.lines, 1_000)] for side in other.sides)
-    backwards = sum(a < 0 for a in left) > 0.6 * len(left) and sum(b > 0 for b in right) > 0.6 * len(right)
-    if backwards:
+    if backwards(other, profile):
         kinds = [identify(side.lines) or "?" for side in other.sides]
         yield Finding(
             "languages-swapped", "error", at_lines(other.files),

@@ -107,7 +107,7 @@ def unseen_characters(splits: Mapping[str, Bitext]) -> Iterator[Finding]:
             )
             if numbers:
                 yield Finding(
-                    "unseen-characters", "warning" if len(numbers) > 0.005 * len(side.lines) else "note",
+                    "unseen-characters", "warning" if len(numbers) > max(1, 0.005 * len(side.lines)) else "note",
                     at_lines(side.file, numbers),
                     f"{share(len(numbers), len(side.lines))} hold characters that the training text never has: "
                     f"{' '.join(sorted(strange)[:12])}.",
