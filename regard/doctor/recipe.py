@@ -5,13 +5,15 @@ Each check takes the recipe and what is known of its training text, which may be
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from regard.config import Recipe
-from regard.doctor.findings import Finding, Severity, Where
+from regard.doctor.findings import Finding, Severity, at_lines
 from regard.doctor.texts import Bitext
 from regard.training.optim import learning_rate
 
@@ -46,8 +48,19 @@ class TextSize:
         return float(self.longest.sum()) * PIECES_PER_WORD * self.scale
 
 
-def found(file: str, code: str, severity: Severity, what: str, fix: str) -> Finding:
-    return Finding(code, severity, Where((file,)), what, fix)
+def found(file: str, keys: str, code: str, severity: Severity, what: str, fix: str) -> Finding:
+    """A finding about some keys, on the lines of the recipe where they stand."""
+    return Finding(code, severity, at_lines(file, sorted(lines_of(Path(file), keys.split()))), what, fix)
+
+
+def lines_of(path: Path, keys: list[str]) -> Iterator[int]:
+    """Where dotted keys stand in a TOML file; those left at their defaults stand nowhere."""
+    section = ""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines() if path.is_file() else (), start=1):
+        header, value = re.match(r"\s*\[(\w+)\]", line), re.match(r"\s*([\w.]+)\s*=", line)
+        section = f"{header.group(1)}." if header else section
+        if value and section + value.group(1) in keys:
+            yield number
 
 
 def rate(recipe: Recipe, text: TextSize | None, file: str) -> Iterator[Finding]:
@@ -59,14 +72,15 @@ def rate(recipe: Recipe, text: TextSize | None, file: str) -> Iterator[Finding]:
     key = "train.peak_lr" if train.schedule == "linear" else "train.lr_scale"
     if peak > limit:
         yield found(
-            file, "learning-rate-high", "error" if peak > 2.5 * limit else "warning",
+            file, f"{key} train.warmup_steps", "learning-rate-high", "error" if peak > 2.5 * limit else "warning",
             f"The learning rate reaches {peak:.2g} at step {peak_step:,}; a model of this width and depth seldom bears "
             f"more than {limit:.2g}.",
             f"Lower {key} to {getattr(train, key.split('.')[1]) * limit / peak / 2:.2g}, or raise train.warmup_steps.",
         )  # fmt: skip
     elif peak < limit / 300:
         yield found(
-            file, "learning-rate-low", "warning", f"The learning rate never exceeds {peak:.2g}.",
+            file, f"{key} train.warmup_steps", "learning-rate-low", "warning",
+            f"The learning rate never exceeds {peak:.2g}.",
             f"Raise {key}, or lower train.warmup_steps.",
         )  # fmt: skip
 
@@ -75,7 +89,7 @@ def warmup(recipe: Recipe, text: TextSize | None, file: str) -> Iterator[Finding
     train = recipe.train
     if train.warmup_steps >= train.steps:
         yield found(
-            file, "warmup-too-long", "warning",
+            file, "train.warmup_steps train.steps", "warmup-too-long", "warning",
             f"train.warmup_steps = {train.warmup_steps:,} is no less than train.steps = {train.steps:,}: the learning "
             "rate rises to the end and never falls.",
             f"Set train.warmup_steps to about {max(1, train.steps // 10):,}.",
@@ -87,7 +101,7 @@ def vocabulary(recipe: Recipe, text: TextSize | None, file: str) -> Iterator[Fin
     if text and size * WORDS_PER_PIECE > text.words and size > 300:
         fitting = max(100, text.words // (4 * WORDS_PER_PIECE) // 100 * 100)
         yield found(
-            file, "vocabulary-large", "warning",
+            file, "tokenizer.vocab_size", "vocabulary-large", "warning",
             f"tokenizer.vocab_size = {size:,} for {text.words:,} words of text: an entry is seen "
             f"{text.words / size:.0f} times on average, and most of them hardly ever.",
             f"Set tokenizer.vocab_size to about {min(fitting, 32_000):,}.",
@@ -101,7 +115,7 @@ def batch(recipe: Recipe, text: TextSize | None, file: str) -> Iterator[Finding]
     length = text.tokens / text.pairs
     if tokens < 8 * length:
         yield found(
-            file, "batch-small", "warning",
+            file, "train.batch_tokens train.accumulate", "batch-small", "warning",
             f"An update sees {tokens:,} tokens, about {tokens / length:.1f} pairs: its gradient is mostly noise.",
             f"Raise train.batch_tokens × train.accumulate to {round(50 * length, -2):,.0f} or more.",
         )  # fmt: skip
@@ -116,7 +130,7 @@ def max_length(recipe: Recipe, text: TextSize | None, file: str) -> Iterator[Fin
     if certain > 0.01 or likely > 0.05:
         keep = int(np.quantile(text.longest, 0.995) * 2)
         yield found(
-            file, "max-length-drops", "error" if certain > 0.2 else "warning",
+            file, "data.max_length", "max-length-drops", "error" if certain > 0.2 else "warning",
             f"data.max_length = {limit} tokens leaves out at least {certain:.1%} of the training pairs, about "
             f"{max(certain, likely):.0%} with their subwords counted.",
             f"Set data.max_length to {keep} or more.",
@@ -129,24 +143,26 @@ def regularisation(recipe: Recipe, text: TextSize | None, file: str) -> Iterator
         epochs = train.steps * train.batch_tokens * train.accumulate / text.tokens
         if not model.dropout and epochs > 8 and text.pairs < 500_000:
             yield found(
-                file, "no-dropout", "warning",
+                file, "model.dropout", "no-dropout", "warning",
                 f"model.dropout = 0, and {text.pairs:,} pairs are seen about {epochs:.0f} times: the model will learn "
                 "them by heart.",
                 "Set model.dropout to 0.1, or 0.3 where the text is small.",
             )  # fmt: skip
         if epochs < 0.8:
             yield found(
-                file, "part-of-the-text", "note", f"Training sees only about {epochs:.0%} of the text once.",
+                file, "train.steps", "part-of-the-text", "note",
+                f"Training sees only about {epochs:.0%} of the text once.",
                 "Raise train.steps or train.batch_tokens to use all of it.",
             )  # fmt: skip
     if model.dropout > 0.5:
         yield found(
-            file, "dropout-high", "warning", f"model.dropout = {model.dropout:g} throws most of the model away.",
+            file, "model.dropout", "dropout-high", "warning",
+            f"model.dropout = {model.dropout:g} throws most of the model away.",
             "Set it to 0.3 at most.",
         )  # fmt: skip
     if train.label_smoothing > 0.3:
         yield found(
-            file, "label-smoothing-high", "warning",
+            file, "train.label_smoothing", "label-smoothing-high", "warning",
             f"train.label_smoothing = {train.label_smoothing:g}: the model is taught to be unsure of every word.",
             "Set it to 0.1, as the paper does.",
         )  # fmt: skip
@@ -156,14 +172,15 @@ def optimiser(recipe: Recipe, text: TextSize | None, file: str) -> Iterator[Find
     train = recipe.train
     if train.beta2 < 0.9 or train.beta1 > 0.99 or train.adam_eps > 1e-3:
         yield found(
-            file, "adam-odd", "warning",
+            file, "train.beta1 train.beta2 train.adam_eps", "adam-odd", "warning",
             f"train.beta1 = {train.beta1:g}, beta2 = {train.beta2:g}, adam_eps = {train.adam_eps:g} are far from what "
             "Transformers are trained with.",
             "The paper has 0.9, 0.98 and 1e-9.",
         )  # fmt: skip
     if 0 < train.clip_norm < 0.05:
         yield found(
-            file, "clipping-tight", "warning", f"train.clip_norm = {train.clip_norm:g} cuts nearly every gradient.",
+            file, "train.clip_norm", "clipping-tight", "warning",
+            f"train.clip_norm = {train.clip_norm:g} cuts nearly every gradient.",
             "Set it to 1, or to 0 for none.",
         )  # fmt: skip
 
@@ -173,21 +190,21 @@ def checkpoints(recipe: Recipe, text: TextSize | None, file: str) -> Iterator[Fi
     there = -(-train.steps // train.save_every)
     if train.average > there:
         yield found(
-            file, "average-too-many", "warning",
+            file, "train.average train.save_every", "average-too-many", "warning",
             f"train.average = {train.average}, but {train.steps:,} steps with train.save_every = {train.save_every:,} "
             f"leave {there} checkpoint{'s' if there > 1 else ''}.",
             f"Set train.save_every to {max(1, train.steps // (3 * train.average)):,} or train.average to {there}.",
         )  # fmt: skip
     elif train.average > 1 and (train.average - 1) * train.save_every > 0.7 * train.steps:
         yield found(
-            file, "average-too-early", "warning",
+            file, "train.average train.save_every", "average-too-early", "warning",
             f"The {train.average} averaged checkpoints reach back over {(train.average - 1) * train.save_every:,} of "
             f"{train.steps:,} steps, to weights that have hardly been trained.",
             f"Set train.save_every to about {max(1, train.steps // (4 * train.average)):,}.",
         )  # fmt: skip
     if train.valid_every > train.steps:
         yield found(
-            file, "never-validated", "note",
+            file, "train.valid_every", "never-validated", "note",
             f"train.valid_every = {train.valid_every:,} exceeds train.steps: there is one validation, at the end.",
             f"Set train.valid_every to about {max(1, train.steps // 10):,}.",
         )  # fmt: skip
@@ -197,21 +214,21 @@ def decoding(recipe: Recipe, text: TextSize | None, file: str) -> Iterator[Findi
     decode = recipe.decode
     if decode.beam_size > 30:
         yield found(
-            file, "beam-odd", "warning",
+            file, "decode.beam_size", "beam-odd", "warning",
             f"decode.beam_size = {decode.beam_size} is slow, and beams beyond ten or so make translations shorter and "
             "worse.",
             "Set it to 4 or 5.",
         )  # fmt: skip
     if not 0 <= decode.length_penalty <= 2:
         yield found(
-            file, "length-penalty-odd", "warning",
+            file, "decode.length_penalty", "length-penalty-odd", "warning",
             f"decode.length_penalty = {decode.length_penalty:g} makes the search prefer "
             f"{'the shortest' if decode.length_penalty < 0 else 'the longest'} outputs there are.",
             "Set it to 0.6, as the paper does, or between 0 and 1.5.",
         )  # fmt: skip
     if decode.extra_length < 5:
         yield found(
-            file, "outputs-cut", "warning",
+            file, "decode.extra_length", "outputs-cut", "warning",
             f"decode.extra_length = {decode.extra_length} lets an output be hardly longer than its input.",
             "Set it to 50, as the paper does.",
         )  # fmt: skip

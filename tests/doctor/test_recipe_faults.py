@@ -57,6 +57,14 @@ def test_a_bad_number_is_named_in_its_recipe(name: str, clean: Path, tmp_path: P
     assert codes(SOUND, changes, clean, tmp_path) == {code: [str(tmp_path / "my.toml")]}
 
 
+def test_a_bad_number_is_named_with_its_line(clean: Path, tmp_path: Path) -> None:
+    """Both numbers that make the peak, where they stand in the file; a comment or another section's key is no match."""
+    codes(SOUND, {"train.lr_scale": 20.0}, clean, tmp_path)
+    lines = (tmp_path / "my.toml").read_text(encoding="utf-8").splitlines()
+    (found,) = [f for f in examine(tmp_path / "my.toml") if f.code == "learning-rate-high"]
+    assert [lines[n - 1] for n in found.lines] == ["warmup_steps = 400", "lr_scale = 20.0"]
+
+
 def test_a_sound_recipe_is_passed_in_silence(clean: Path, tmp_path: Path) -> None:
     assert not codes(SOUND, {}, clean, tmp_path)
 
