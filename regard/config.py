@@ -41,8 +41,9 @@ class DataConfig:
             files = getattr(self, name)
             if files and len(files) != 2:
                 raise RegardError(f"data.{name} needs two files, source and target, but has {len(files)}.")
-        given = [key for key in ("corpus", "prepared", "train") if getattr(self, key)]
-        if len(given) > 1:
+        named = [key for key in ("corpus", "prepared") if getattr(self, key)]
+        given = [*named, *(key for key in ("train", "valid", "test") if getattr(self, key))]
+        if named and len(given) > 1:
             raise RegardError(f"data.{given[0]} and data.{given[1]} exclude each other: remove one of them.")
         at_least(self, "data", train_size=1, valid_size=1, test_size=1, max_length=2)
 

@@ -102,16 +102,18 @@ def distinct(values: np.ndarray, spans: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def segmentations(tokenizer: Tokenizer, kind: str, words: list[list[int]], alpha: float, seed: int) -> Ragged:
-    """`VARIANTS` for each word: its own, then drawn ones. A word with an unknown character stays as it is."""
+    """`VARIANTS` for each word: its own, then drawn ones. A word with a character that is unknown, or spelled in bytes,
+    stays as it is."""
     pieces = tokenizer.pieces(range(tokenizer.vocab_size))
-    numbers = {piece: i for i, piece in enumerate(pieces) if i > UNK}
+    spelling = {i for i in range(tokenizer.vocab_size) if i <= UNK or tokenizer.processor.is_byte(i)}
+    numbers = {piece: i for i, piece in enumerate(pieces) if i not in spelling}
     scores = {piece: tokenizer.processor.get_score(i) for piece, i in numbers.items()}
     draw = bpe_dropout if kind == "bpe" else unigram_sampling
     chance, drawn = random.Random(seed), list[list[int]]()
     for word in words:
         drawn.append(word)
         others = [word] * (VARIANTS - 1)
-        if min(word) > UNK:
+        if spelling.isdisjoint(word):
             text = "".join(pieces[i] for i in word)
             others = [[numbers[piece] for piece in some] for some in draw(text, scores, alpha, chance, VARIANTS - 1)]
         drawn.extend(others)

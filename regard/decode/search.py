@@ -4,10 +4,13 @@
     gnmt:   lp(Y) = ((5 + |Y|) / 6)^α          (Wu et al. 2016, what the paper uses)
     power:  lp(Y) = |Y|^α                      (Marian, CTranslate2, fairseq)
 
-|Y| counts the generated tokens, the end symbol included. At each step the best 2·W continuations are
-looked at: those that end a sentence and rank among the first W become hypotheses, the best W others live
-on. A sentence is finished when no living hypothesis can still reach the score of the n best found, whatever
-it goes on with: log-probabilities only fall, so a bound is the present one under the most favourable length.
+|Y| counts the generated tokens, the end symbol included. At each step the best 2·W continuations are looked at: those
+that end a sentence and rank among the first W become hypotheses, the best W others live on. A sentence is finished when
+no living hypothesis can still reach the score of the n best found, whatever it goes on with: log-probabilities only
+fall, so a bound is the present one under the most favourable length. Greedy search is a beam of one.
+
+Everything is in tensors of one shape on the device: B slots with a sentence each, W hypotheses a slot. All that is
+asked of the device, now and then, is which slots are done. A finished sentence leaves its slot to the next that waits.
 
 Departures from the paper: its "terminate early when possible" is made exact by that bound.
 """
@@ -15,21 +18,33 @@ Departures from the paper: its "terminate early when possible" is made exact by 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
+BLOCK = 128  # numbers of which the largest stands for all, where the best of many are looked for
+
 
 class Step(Protocol):
-    """A model in the middle of producing sequences, one row each."""
+    """A model in the middle of producing sequences, W hypotheses for the sentence of each of B slots."""
 
-    def __call__(self, tokens: Tensor) -> Tensor:
-        """The last token of each row, (R,) → log-probabilities of the next, (R, V)."""
+    def enter(self, slots: Tensor, sentences: Sequence[int]) -> None:
+        """Put these sentences, by number, into these slots, with nothing produced yet. The first call says how many
+        slots there are."""
 
-    def reorder(self, rows: Tensor) -> None:
-        """Go on with the rows `rows`, in that order; a row may occur several times or not at all."""
+    def __call__(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
+        """Logits of the next token, (B, W, V), or any log-probabilities up to a constant for each hypothesis.
+
+        tokens: (B, W), the last of each   positions: (B,), how many came before it   longest: above all positions
+        """
+
+    def reorder(self, parents: Tensor, longest: int) -> None:
+        """Hypothesis w of slot b goes on from what hypothesis `parents[b, w]` was. parents: (B, W)"""
+
+    def keep(self, slots: Tensor) -> None:
+        """Go on with these slots alone, in this order."""
 
 
 @dataclass(frozen=True)
@@ -39,15 +54,15 @@ class Hypothesis:
     score: float  # log_prob over the length normalisation
 
 
-def gnmt(length: float, alpha: float) -> float:
+def gnmt(length: Tensor, alpha: float) -> Tensor:
     return ((5 + length) / 6) ** alpha
 
 
-def power(length: float, alpha: float) -> float:
+def power(length: Tensor, alpha: float) -> Tensor:
     return length**alpha
 
 
-NORMALIZATIONS: dict[str, Callable[[float, float], float]] = {"gnmt": gnmt, "power": power}
+NORMALIZATIONS: dict[str, Callable[[Tensor, float], Tensor]] = {"gnmt": gnmt, "power": power}
 
 
 @dataclass(frozen=True)
@@ -60,141 +75,191 @@ class SearchOptions:
     normalization: str = "gnmt"
     banned: tuple[int, ...] = ()  # tokens that never come out
 
-    def normalise(self, log_prob: float, length: int) -> float:
-        return log_prob / NORMALIZATIONS[self.normalization](length, self.length_penalty)
-
-
-def greedy_search(step: Step, limits: Sequence[int], options: SearchOptions, device: torch.device) -> list[Hypothesis]:
-    """The most probable token at each step. `limits`: the most tokens each sentence may get."""
-    found: list[Hypothesis | None] = [None] * len(limits)
-    sentences = list(range(len(limits)))  # which sentence each living row belongs to
-    tokens = torch.full((len(limits), 1), options.start, device=device)  # (R, t)
-    log_probs = torch.zeros(len(limits), device=device)
-    while sentences:
-        best, chosen = ban(step(tokens[:, -1]), options.banned).max(dim=-1)
-        log_probs = log_probs + best
-        tokens = torch.cat([tokens, chosen[:, None]], dim=1)
-        length = tokens.shape[1] - 1
-        going = []
-        for row, (token, sentence) in enumerate(zip(chosen.tolist(), sentences, strict=True)):
-            if token == options.end or length == limits[sentence]:
-                total = float(log_probs[row])
-                found[sentence] = Hypothesis(tokens[row, 1:].tolist(), total, options.normalise(total, length))
-            else:
-                going.append(row)
-        if len(going) < len(sentences):
-            rows = torch.tensor(going, device=device, dtype=torch.long)
-            tokens, log_probs, sentences = tokens[rows], log_probs[rows], [sentences[row] for row in going]
-            if going:
-                step.reorder(rows)
-    return [hypothesis for hypothesis in found if hypothesis is not None]
+    def normalise(self, log_probs: Tensor, length: Tensor) -> Tensor:
+        return log_probs / NORMALIZATIONS[self.normalization](length.to(log_probs.dtype), self.length_penalty)
 
 
 @dataclass
-class Beams:
-    """The living hypotheses of the sentences that are not finished."""
+class State:
+    """What a search knows of the sentences in its slots."""
 
-    sentences: list[int]  # (B,) which sentence each row of the tensors belongs to
-    tokens: Tensor  # (B, W, t), the start symbol first
-    log_probs: Tensor  # (B, W), best first
+    tokens: Tensor  # (B, W, L), what each living hypothesis has produced; nothing from `length` on
+    log_probs: Tensor  # (B, W), −∞ where no hypothesis lives
+    length: Tensor  # (B,)
+    limit: Tensor  # (B,), the most tokens the sentence may get
+    done: Tensor  # (B,)
+    found_tokens: Tensor  # (B, N, L), the best finished hypotheses, best first
+    found_length: Tensor  # (B, N)
+    found_log_probs: Tensor  # (B, N)
+    found_scores: Tensor  # (B, N), −∞ where there is none yet
+
+    @classmethod
+    def empty(cls, slots: int, room: int, options: SearchOptions, device: torch.device) -> State:
+        W, N = options.beam_size, options.n_best
+
+        def whole(*shape: int, value: int = 0) -> Tensor:
+            return torch.full(shape, value, device=device)
+
+        def real(*shape: int) -> Tensor:
+            return torch.full(shape, -torch.inf, device=device)
+
+        return cls(
+            whole(slots, W, room), real(slots, W), whole(slots), whole(slots), whole(slots) == 0,
+            whole(slots, N, room), whole(slots, N), real(slots, N), real(slots, N),
+        )  # fmt: skip
+
+    def enter(self, slots: Tensor, limits: Tensor) -> None:
+        """Begin new sentences in these slots: one hypothesis lives, and has produced nothing."""
+        self.log_probs[slots] = -torch.inf
+        self.log_probs[slots, 0] = 0.0
+        self.length[slots], self.limit[slots], self.done[slots] = 0, limits, False
+        self.found_scores[slots] = -torch.inf
+
+    def keep(self, slots: Tensor) -> State:
+        return State(*(getattr(self, item.name)[slots] for item in fields(self)))
+
+    def hypotheses(self, slots: Sequence[int]) -> list[list[Hypothesis]]:
+        """What was found in these slots."""
+        parts = (self.found_scores, self.found_log_probs, self.found_length, self.found_tokens)
+        rows = (part[list(slots)].tolist() for part in parts)
+        return [
+            [
+                Hypothesis(tokens[:length], log_prob, score)
+                for score, log_prob, length, tokens in zip(*slot, strict=True)
+                if score > -torch.inf
+            ]
+            for slot in zip(*rows, strict=True)
+        ]
 
 
-@dataclass
-class Candidates:
-    """The best continuations of the living hypotheses, best first."""
-
-    log_probs: Tensor  # (B, C)
-    parents: Tensor  # (B, C), which hypothesis each continues
-    tokens: Tensor  # (B, C), with which token
-
-
-def beam_search(
-    step: Step, limits: Sequence[int], options: SearchOptions, device: torch.device
+def search(
+    step: Step, limits: Sequence[int], options: SearchOptions, device: torch.device, slots: int = 0, ask_every: int = 1
 ) -> list[list[Hypothesis]]:
-    """The `n_best` best hypotheses of each sentence, best first. `limits` as in `greedy_search`."""
+    """The `n_best` best hypotheses of each sentence, best first.
+
+    `limits`: the most tokens each sentence may get. At most `slots` sentences are at work at a time (0: all of them),
+    and every `ask_every` steps the device is asked which of them are done.
+    """
     found: list[list[Hypothesis]] = [[] for _ in limits]
-    start = torch.full((len(limits), 1, 1), options.start, device=device)
-    beams = Beams(list(range(len(limits))), start, torch.zeros(len(limits), 1, device=device))
-    while beams.sentences:
-        candidates = continuations(step, beams, options)
-        length = beams.tokens.shape[2]  # tokens generated once a candidate is taken
-        at_limit = torch.tensor([limits[sentence] == length for sentence in beams.sentences], device=device)
-        close(beams, candidates, at_limit, found, options)
-        beams = survivors(step, beams, candidates, limits, found, options)
-    return [sorted(hypotheses, key=lambda h: -h.score)[: options.n_best] for hypotheses in found]
+    n = min(slots or len(limits), len(limits))
+    if not n:
+        return found
+    state = State.empty(n, max(limits), options, device)
+    inside: list[int | None] = [None] * n  # which sentence each slot has
+    waiting, steps = list(range(len(limits)))[::-1], [0] * n
+    fill(step, state, inside, steps, waiting, limits)
+    while inside:
+        for _ in range(ask_every):
+            steps = [count + 1 for count in steps]
+            advance(step, state, options, max(steps))
+        done = [slot for slot, over in enumerate(state.done.tolist()) if over]
+        if waiting and 4 * len(done) < len(inside):  # a few new sentences at a time are not worth a pass of the encoder
+            continue
+        for slot, hypotheses in zip(done, state.hypotheses(done), strict=True):
+            if (sentence := inside[slot]) is not None:
+                found[sentence], inside[slot] = hypotheses, None
+        fill(step, state, inside, steps, waiting, limits)
+        left = [slot for slot, sentence in enumerate(inside) if sentence is not None]
+        if len(left) < len(inside):
+            kept = torch.tensor(left, device=device, dtype=torch.long)
+            state = state.keep(kept)
+            inside, steps = [inside[slot] for slot in left], [steps[slot] for slot in left]
+            if left:
+                step.keep(kept)
+    return found
 
 
-def continuations(step: Step, beams: Beams, options: SearchOptions) -> Candidates:
-    """The best 2·W of the W × V continuations: W survive even if every hypothesis could end."""
-    B, W, _ = beams.tokens.shape
-    log_probs = ban(step(beams.tokens[:, :, -1].flatten()), options.banned)  # (B·W, V)
-    V = log_probs.shape[-1]
-    totals = (beams.log_probs[:, :, None] + log_probs.view(B, W, V)).flatten(1)  # (B, W·V)
-    best, index = totals.topk(min(2 * options.beam_size, W * V))
-    return Candidates(best, index // V, index % V)
+def fill(
+    step: Step, state: State, inside: list[int | None], steps: list[int], waiting: list[int], limits: Sequence[int]
+) -> None:
+    """Give the free slots to sentences that wait."""
+    free = [slot for slot, sentence in enumerate(inside) if sentence is None][: len(waiting)]
+    if not free:
+        return
+    for slot in free:
+        inside[slot], steps[slot] = waiting.pop(), 0
+    sentences = [sentence for slot in free if (sentence := inside[slot]) is not None]
+    slots = torch.tensor(free, device=state.done.device)
+    state.enter(slots, torch.tensor([limits[sentence] for sentence in sentences], device=slots.device))
+    step.enter(slots, sentences)
+
+
+def advance(step: Step, state: State, options: SearchOptions, longest: int) -> None:
+    """One token more for every living hypothesis."""
+    _, W, _ = state.tokens.shape
+    last = state.tokens.gather(2, (state.length - 1).clamp(min=0)[:, None, None].expand(-1, W, 1))[:, :, 0]
+    last = last.masked_fill((state.length == 0)[:, None], options.start)
+    log_probs, parents, tokens = continuations(step(last, state.length, longest), state, options)
+    length = state.length + 1
+    sequences = state.tokens.gather(1, parents[:, :, None].expand(-1, -1, state.tokens.shape[2]))  # (B, C, L)
+    here = state.length.clamp(max=sequences.shape[2] - 1)[:, None, None].expand(-1, sequences.shape[1], 1)
+    sequences = sequences.scatter(2, here, tokens[:, :, None])
+    at_limit = length >= state.limit
+    close(
+        state, options, sequences[:, :W], log_probs[:, :W], (tokens[:, :W] == options.end) | at_limit[:, None], length
+    )
+    going_on = log_probs.masked_fill(tokens == options.end, -torch.inf)
+    best, chosen = going_on.topk(W)
+    state.tokens = sequences.gather(1, chosen[:, :, None].expand(-1, -1, sequences.shape[2]))
+    state.log_probs, state.length = best, length
+    state.done |= at_limit | finished(state, options)
+    step.reorder(parents.gather(1, chosen), longest)
+
+
+def continuations(logits: Tensor, state: State, options: SearchOptions) -> tuple[Tensor, Tensor, Tensor]:
+    """The best 2·W of the W × V continuations: log-probabilities, parents and tokens, (B, 2·W), best first. W survive
+    even if every hypothesis could end."""
+    _, W, V = logits.shape
+    total = logits.logsumexp(-1)  # before anything is barred: what is left keeps its probability
+    if options.banned:
+        logits[:, :, list(options.banned)] = -torch.inf
+    each = min(2 * W, V)
+    values, tokens = largest(logits, each)  # of every hypothesis
+    values = values + (state.log_probs - total)[:, :, None]
+    missing = max(0, 2 * W - W * each)
+    best, index = torch.nn.functional.pad(values.flatten(1), (0, missing), value=-torch.inf).topk(2 * W)
+    index = index.clamp(max=W * each - 1)
+    return best, index // each, tokens.flatten(1).gather(1, index)
+
+
+def largest(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """`x.topk(k)`, by way of the largest of each block where that is less work: the k largest lie in the k blocks with
+    the largest maxima."""
+    V = x.shape[-1]
+    blocks = V // BLOCK
+    if x.is_cuda or blocks <= 4 * k:
+        return x.topk(k)
+    body = x[..., : blocks * BLOCK].unflatten(-1, (blocks, BLOCK))
+    chosen = body.amax(-1).topk(k).indices  # (…, k)
+    inside = body.gather(-2, chosen[..., None].expand(*chosen.shape, BLOCK)).flatten(-2)
+    places = (chosen[..., None] * BLOCK + torch.arange(BLOCK, device=x.device)).flatten(-2)
+    rest = torch.arange(blocks * BLOCK, V, device=x.device).expand(*x.shape[:-1], -1)
+    values, index = torch.cat([inside, x[..., blocks * BLOCK :]], dim=-1).topk(k)
+    return values, torch.cat([places, rest], dim=-1).gather(-1, index)
 
 
 def close(
-    beams: Beams,
-    candidates: Candidates,
-    at_limit: Tensor,
-    found: list[list[Hypothesis]],
-    options: SearchOptions,
+    state: State, options: SearchOptions, sequences: Tensor, log_probs: Tensor, ending: Tensor, length: Tensor
 ) -> None:
-    """Turn candidates that end their sentence, or reach its limit, into hypotheses."""
-    ending = (candidates.tokens == options.end) | at_limit[:, None]  # (B, C)
-    ending &= candidates.log_probs > -torch.inf
-    for b, c in ending[:, : options.beam_size].nonzero().tolist():
-        prefix = beams.tokens[b, candidates.parents[b, c], 1:].tolist()
-        tokens = [*prefix, int(candidates.tokens[b, c])]
-        log_prob = float(candidates.log_probs[b, c])
-        found[beams.sentences[b]].append(Hypothesis(tokens, log_prob, options.normalise(log_prob, len(tokens))))
+    """Let hypotheses that end, or reach their limit, compete with those found before."""
+    ending = ending & (log_probs > -torch.inf) & ~state.done[:, None]
+    scores = options.normalise(log_probs, length[:, None]).masked_fill(~ending, -torch.inf)
+    state.found_scores, order = torch.cat([state.found_scores, scores], dim=1).topk(options.n_best)
+    lengths = torch.cat([state.found_length, length[:, None].expand_as(log_probs)], dim=1)
+    state.found_length = lengths.gather(1, order)
+    state.found_log_probs = torch.cat([state.found_log_probs, log_probs], dim=1).gather(1, order)
+    everything = torch.cat([state.found_tokens, sequences], dim=1)
+    state.found_tokens = everything.gather(1, order[:, :, None].expand(-1, -1, everything.shape[2]))
 
 
-def survivors(
-    step: Step,
-    beams: Beams,
-    candidates: Candidates,
-    limits: Sequence[int],
-    found: list[list[Hypothesis]],
-    options: SearchOptions,
-) -> Beams:
-    """The best W candidates that go on, of the sentences that are not finished."""
-    _, W, length = beams.tokens.shape
-    going_on = candidates.log_probs.masked_fill(candidates.tokens == options.end, -torch.inf)
-    log_probs, chosen = going_on.topk(min(options.beam_size, going_on.shape[1]))  # (B, W')
-    best = log_probs[:, 0].tolist()
-    keep = [
-        b
-        for b, sentence in enumerate(beams.sentences)
-        if not finished(best[b], length, limits[sentence], found[sentence], options)
-    ]
-    rows = torch.tensor(keep, device=log_probs.device, dtype=torch.long)
-    log_probs, chosen = log_probs[rows], chosen[rows]
-    parents = candidates.parents[rows].gather(1, chosen)  # (B', W')
-    if keep:
-        step.reorder((rows[:, None] * W + parents).flatten())
-    prefixes = beams.tokens[rows[:, None], parents]  # (B', W', t)
-    tokens = torch.cat([prefixes, candidates.tokens[rows].gather(1, chosen)[:, :, None]], dim=2)
-    return Beams([beams.sentences[b] for b in keep], tokens, log_probs)
-
-
-def finished(best: float, length: int, limit: int, found: list[Hypothesis], options: SearchOptions) -> bool:
-    """Whether no continuation of a hypothesis with log-probability `best` can enter the n best.
+def finished(state: State, options: SearchOptions) -> Tensor:
+    """Whether no continuation of a living hypothesis can enter the n best. (B,)
 
     lp is monotone in the length, so of all lengths to come either the next or the last is most favourable.
     """
-    if length >= limit or best == -torch.inf:
-        return True
-    if found and options.beam_size == 1:
-        return True  # greedy search: the one hypothesis has ended, and a runner-up never lived
-    if len(found) < options.n_best:
-        return False
-    bound = max(options.normalise(best, length + 1), options.normalise(best, limit))
-    return sorted(h.score for h in found)[-options.n_best] >= bound
-
-
-def ban(log_probs: Tensor, tokens: tuple[int, ...]) -> Tensor:
-    if tokens:
-        log_probs[:, list(tokens)] = -torch.inf
-    return log_probs
+    best, nth = state.log_probs[:, 0], state.found_scores[:, -1]
+    bounds = (options.normalise(best, length) for length in (state.length + 1, state.limit))
+    over = (best == -torch.inf) | (nth >= torch.maximum(*bounds))
+    if options.beam_size == 1:
+        over |= state.found_scores[:, 0] > -torch.inf  # the one hypothesis has ended, and a runner-up never lived
+    return over

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from regard.config import DecodeConfig, read_section
 from regard.data.batching import in_order_of_length
 from regard.data.tokenizer import BOS, EOS, PAD, SYMBOLS, UNK, TokenizerPair
-from regard.decode.search import Hypothesis, SearchOptions, beam_search, greedy_search
+from regard.decode.search import Hypothesis, SearchOptions, search
 from regard.errors import RegardError
+from regard.models.stepping import TransformerStep
 from regard.models.transformer import Transformer
 from regard.nn.attention import capture, recording
 from regard.nn.layout import Packed, Padded
@@ -107,12 +108,12 @@ class Translator:
             length_penalty=config.length_penalty, normalization=config.normalization,
             banned=(PAD, BOS, UNK),
         )  # fmt: skip
-        src, layout = rectangle(sources, self.device)
-        step = self.model.start(src, layout)
-        limits = [min(len(s) + config.extra_length, self.model.longest) for s in sources]
-        if options.beam_size == 1:
-            return [[best] for best in greedy_search(step, limits, options, self.device)]
-        return beam_search(step, limits, options, self.device)
+        order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
+        ordered = [sources[i] for i in order]
+        limits = [min(len(source) + config.extra_length, self.model.longest) for source in ordered]
+        step = TransformerStep(self.model, ordered, options.beam_size)
+        found = search(step, limits, options, self.device)
+        return [hypotheses for _, hypotheses in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
 
     @property
     def alignment_path(self) -> str:

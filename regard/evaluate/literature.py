@@ -27,11 +27,12 @@ class Style:
 
     name: str
     lowercase: bool
+    normalise: bool  # punctuation, before tokenising
     split_compounds: bool
 
 
-TOKENISED_LOWERCASE = Style("tokenised lower-cased BLEU", lowercase=True, split_compounds=False)
-COMPOUND_SPLIT = Style("tokenised compound-split BLEU", lowercase=False, split_compounds=True)
+TOKENISED_LOWERCASE = Style("tokenised lower-cased BLEU", lowercase=True, normalise=True, split_compounds=False)
+COMPOUND_SPLIT = Style("tokenised compound-split BLEU", lowercase=False, normalise=False, split_compounds=True)
 
 
 @dataclass(frozen=True)
@@ -77,24 +78,25 @@ def tokenised_summary(name: str, counts: Counts, drawn: Floats, preparation: dic
     )  # fmt: skip
 
 
-def prepare(texts: Sequence[Sequence[str]], style: Style, language: str) -> tuple[list[list[str]], dict[str, str]]:
-    """Each text in the style, and what a signature says of it. A text that is tokenised already keeps its tokens, so
-    that a model trained on tokenised text is scored on what it said."""
-    found = [is_tokenised(text) for text in texts]
-    moses = None if all(found) else moses_rules(language)
+def prepare(
+    texts: Sequence[Sequence[str]], style: Style, language: str, already: bool
+) -> tuple[list[list[str]], dict[str, str]]:
+    """Each text in the style, and what a signature says of it. Where they are tokenised `already`, they keep their
+    tokens, so that a model trained on tokenised text is scored on what it said."""
+    moses = None if already else moses_rules(language, style.normalise)
     prepared = []
-    for text, already in zip(texts, found, strict=True):
+    for text in texts:
         lines = [line.lower() for line in text] if style.lowercase else list(text)
-        if moses and not already:
+        if moses:
             lines = [moses(line) for line in lines]
         prepared.append([split_compounds(line) for line in lines] if style.split_compounds else lines)
-    tokens = "as-given" if all(found) else f"moses-{language}" + ("+as-given" if any(found) else "")
+    tokens = "as-given" if already else f"moses-{language}" + ("-normalised" if style.normalise else "")
     signature = {"case": "lc" if style.lowercase else "mixed", "tok": tokens}
     return prepared, {**signature, "compounds": "split"} if style.split_compounds else signature
 
 
-def moses_rules(language: str) -> Callable[[str], str]:
-    """Punctuation normalised, then tokenised, by Moses' rules for a language."""
+def moses_rules(language: str, normalise: bool = True) -> Callable[[str], str]:
+    """Tokenised by Moses' rules for a language, its punctuation normalised before or not."""
     try:
         moses: Any = import_module("sacremoses")  # untyped
     except ImportError:
@@ -102,7 +104,8 @@ def moses_rules(language: str) -> Callable[[str], str]:
     if not language:
         raise RegardError("Moses rules differ by language: name that of the references, e.g. --language de.")
     normaliser, tokeniser = moses.MosesPunctNormalizer(language), moses.MosesTokenizer(language)
-    return lambda line: str(tokeniser.tokenize(normaliser.normalize(line), return_str=True))
+    before = normaliser.normalize if normalise else str
+    return lambda line: str(tokeniser.tokenize(before(line), return_str=True))
 
 
 def is_tokenised(lines: Sequence[str]) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from regard.evaluate.bleu import METRICS, Score, check_lengths, exact_match, summary
 from regard.evaluate.counts import SAMPLES, Counts, bootstrap
 from regard.evaluate.lengths import Bucket, by_length
-from regard.evaluate.literature import Style, prepare, tokenised_summary, unsmoothed
+from regard.evaluate.literature import Style, is_tokenised, prepare, tokenised_summary, unsmoothed
 from regard.evaluate.significance import Comparison, compare
 
 
@@ -43,7 +43,7 @@ def judge(
     for found, text in zip(scores, systems, strict=True):
         found.append(exact_match(text, *references))
     for style in styles:
-        prepared, how = prepare([*systems, *references], style, language)
+        prepared, how = prepare([*systems, *references], style, language, is_tokenised(references[0]))
         held = unsmoothed(prepared[len(systems) :])
         counts = [Counts.of(held, text) for text in prepared[: len(systems)]]
         drawn = bootstrap(counts, samples)

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import sys
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from regard.config import TransformerConfig
-from regard.nn.attention import KVCache, MultiHeadAttention
+from regard.nn.attention import MultiHeadAttention
 from regard.nn.layers import RESIDUALS, Embedding, FeedForward, glorot_fused, initialise
-from regard.nn.layout import Layout, Padded
+from regard.nn.layout import Layout
 from regard.nn.positions import LearnedPositions, SinusoidalPositions
 from regard.nn.residual import LayerNorm
 
@@ -48,13 +47,10 @@ class DecoderLayer(nn.Module):
         self.feed_forward = feed_forward(config)
         self.feed_forward_residual = residual(config)
 
-    def forward(
-        self, x: Tensor, layout: Layout, memory: Tensor, memory_layout: Layout, cache: LayerCache | None = None
-    ) -> Tensor:
+    def forward(self, x: Tensor, layout: Layout, memory: Tensor, memory_layout: Layout) -> Tensor:
         """x: (B, T, D)   memory: (B, S, D)   → (B, T, D)."""
-        past, source = (cache.self_attn, cache.cross_attn) if cache else (None, None)
-        x = self.self_attn_residual(x, lambda y: self.self_attn(y, layout, causal=True, cache=past))
-        x = self.cross_attn_residual(x, lambda y: self.cross_attn(y, layout, memory, memory_layout, cache=source))
+        x = self.self_attn_residual(x, lambda y: self.self_attn(y, layout, causal=True))
+        x = self.cross_attn_residual(x, lambda y: self.cross_attn(y, layout, memory, memory_layout))
         return self.feed_forward_residual(x, self.feed_forward)
 
 
@@ -87,15 +83,13 @@ class Decoder(nn.Module):
         self.norm = final_norm(config)
         self.recompute = False
 
-    def forward(
-        self, x: Tensor, layout: Layout, memory: Tensor, memory_layout: Layout, cache: DecoderCache | None = None
-    ) -> Tensor:
+    def forward(self, x: Tensor, layout: Layout, memory: Tensor, memory_layout: Layout) -> Tensor:
         """x: (B, T, D)   memory: (B, S, D)   → (B, T, D)."""
-        for i, layer in enumerate(self.layers):
+        for layer in self.layers:
             if self.recompute and self.training:
                 x = checkpoint(layer, x, layout, memory, memory_layout, use_reentrant=False)
             else:
-                x = layer(x, layout, memory, memory_layout, cache.layers[i] if cache else None)
+                x = layer(x, layout, memory, memory_layout)
         return self.norm(x)
 
 
@@ -137,56 +131,10 @@ class Transformer(nn.Module):
         """src: (B, S) → memory (B, S, D)."""
         return self.encoder(self.source_embedding(src, layout), layout)
 
-    def decode(
-        self, tgt: Tensor, layout: Layout, memory: Tensor, memory_layout: Layout, cache: DecoderCache | None = None
-    ) -> Tensor:
+    def decode(self, tgt: Tensor, layout: Layout, memory: Tensor, memory_layout: Layout) -> Tensor:
         """tgt: (B, T)   memory: (B, S, D)   → (B, T, D), before the output projection."""
         x = self.target_embedding(tgt, layout)
-        return self.decoder(x, layout, memory, memory_layout, cache)
-
-    def start(self, src: Tensor, layout: Padded) -> TransformerStep:
-        """Encode sources and stand ready to produce their outputs step by step."""
-        return TransformerStep(self, self.encode(src, layout), layout)
-
-
-class LayerCache:
-    def __init__(self) -> None:
-        self.self_attn, self.cross_attn = KVCache(), KVCache()
-
-
-class DecoderCache:
-    """What a decoder has computed so far, for the rows of a search."""
-
-    def __init__(self, n_layers: int) -> None:
-        self.layers = [LayerCache() for _ in range(n_layers)]
-
-    def reorder(self, rows: Tensor) -> None:
-        for layer in self.layers:
-            layer.self_attn.reorder(rows)
-            layer.cross_attn.reorder(rows)
-
-
-class TransformerStep:
-    """The step function that `regard.decode` searches over: last tokens in, next log-probabilities out."""
-
-    def __init__(self, model: Transformer, memory: Tensor, layout: Padded) -> None:
-        self.model, self.memory, self.layout = model, memory, layout
-        self.cache = DecoderCache(len(model.decoder.layers))
-        self.position = 0
-
-    def __call__(self, tokens: Tensor) -> Tensor:
-        """tokens: (R,), one for each row → (R, V)."""
-        here = Padded.step(len(tokens), self.position, tokens.device)
-        x = self.model.decode(tokens[:, None], here, self.memory, self.layout, self.cache)
-        self.position += 1
-        return F.log_softmax(self.model.output(x[:, 0]).float(), dim=-1)
-
-    def reorder(self, rows: Tensor) -> None:
-        """Go on with the rows `rows`, in that order."""
-        self.layout = self.layout.select(rows)
-        self.cache.reorder(rows)
-        if self.position == 0:
-            self.memory = self.memory[rows]  # later steps find its keys and values in the cache
+        return self.decoder(x, layout, memory, memory_layout)
 
 
 def multi_head(config: TransformerConfig) -> MultiHeadAttention:

@@ -91,25 +91,6 @@ def batched_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, caus
     return context if bool(some.all()) else context.masked_fill(~some, 0.0)
 
 
-class KVCache:
-    """The keys and values one attention has already computed, so that a step costs one position."""
-
-    def __init__(self) -> None:
-        self.k: Tensor | None = None  # (B, H, K, d_k)
-        self.v: Tensor | None = None  # (B, H, K, d_v)
-
-    def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        if self.k is not None and self.v is not None:
-            k, v = torch.cat([self.k, k], dim=2), torch.cat([self.v, v], dim=2)
-        self.k, self.v = k, v
-        return k, v
-
-    def reorder(self, rows: Tensor) -> None:
-        """Keep the batch rows `rows`, in that order; a row may be kept several times or not at all."""
-        if self.k is not None and self.v is not None:
-            self.k, self.v = self.k[rows], self.v[rows]
-
-
 class Attending(nn.Module):
     """A module that hands its weights to `record` while somebody captures them."""
 
@@ -149,22 +130,18 @@ class MultiHeadAttention(Attending):
         memory_layout: Layout | None = None,
         *,
         causal: bool = False,
-        cache: KVCache | None = None,
     ) -> Tensor:
         """Self-attention of x, or attention of x to a memory.
 
         x: (…, D) in `layout`   memory: (…, D) in `memory_layout`   → (…, D) in `layout`
-
-        With a cache, self-attention adds the keys and values of x to it, and attention to a memory
-        computes them once.
         """
         if (memory is None) != (memory_layout is None):
             raise ValueError("a memory comes with its layout")
         context = None
-        if cache is None and self.record is None and kernels.usable(x):
+        if self.record is None and kernels.usable(x):
             context = self.packed_context(x, layout, memory, memory_layout or layout, causal)
         if context is None:
-            context = self.padded_context(x, layout, memory, memory_layout, causal, cache)
+            context = self.padded_context(x, layout, memory, memory_layout, causal)
         return linear(context, self.w_o.weight, self.w_o.bias)
 
     def packed_context(
@@ -188,25 +165,16 @@ class MultiHeadAttention(Attending):
         return kernel(q, kv, heads, settings)
 
     def padded_context(
-        self, x: Tensor, layout: Layout, memory: Tensor | None, memory_layout: Layout | None,
-        causal: bool, cache: KVCache | None,
-    ) -> Tensor:  # fmt: skip
+        self, x: Tensor, layout: Layout, memory: Tensor | None, memory_layout: Layout | None, causal: bool
+    ) -> Tensor:
         """What the queries gather → (…, H·d_v) in `layout`."""
         if memory is None or memory_layout is None:
             q, k, v = self.queries_keys_and_values(x, layout)
-            if cache is not None:
-                k, v = cache.append(k, v)
-            # Real positions come first, so to a real causal query padding is the future. A cache holds
-            # real positions only.
+            # Real positions come first, so to a real causal query padding is the future.
             mask = None if layout.full or causal else key_mask(layout.mask)
         else:
             q = self.heads(linear(x, self.w_q.weight, self.w_q.bias), layout)  # (B, H, Q, d_k)
-            if cache is None:
-                k, v = self.keys_and_values(memory, memory_layout)
-            elif cache.k is None or cache.v is None:
-                k, v = cache.append(*self.keys_and_values(memory, memory_layout))
-            else:
-                k, v = cache.k, cache.v
+            k, v = self.keys_and_values(memory, memory_layout)
             mask = None if memory_layout.full else key_mask(memory_layout.mask)
         context = self.attend(q, k, v, mask, causal)  # (B, H, Q, d_v)
         return layout.unpad(context.transpose(1, 2)).flatten(-2)

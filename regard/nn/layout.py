@@ -71,12 +71,6 @@ class Padded:
         size = int(counts.max()) if len(counts) else 0
         return cls(length_mask(counts, size), torch.arange(size)[None], size, full=bool((counts == size).all()))
 
-    @classmethod
-    def step(cls, rows: int, position: int, device: torch.device) -> Padded:
-        """One new position in each of `rows` sequences, as a decoder with a cache takes them."""
-        mask = torch.ones(rows, 1, dtype=torch.bool, device=device)
-        return cls(mask, torch.full((1, 1), position, device=device), position + 1, full=True)
-
     def pad(self, x: Tensor) -> Tensor:
         return x
 
@@ -85,10 +79,6 @@ class Padded:
 
     def real(self, x: Tensor) -> Tensor:
         return x.flatten(0, 1) if self.full else x[self.mask]
-
-    def select(self, rows: Tensor) -> Padded:
-        """The sequences `rows`, in that order."""
-        return Padded(self.mask[rows], self.positions, self.size, self.full)
 
     def to(self, device: torch.device) -> Padded:
         return Padded(self.mask.to(device), self.positions.to(device), self.size, self.full)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -17,7 +19,8 @@ from statistics import mean, stdev
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from regard.config import Recipe
+from regard.config import Recipe, to_dict
+from regard.data.pool import end_with_parent
 from regard.errors import RegardError
 from regard.training.run import write_atomically
 
@@ -38,7 +41,13 @@ class Experiment:
     def result(self) -> Result | None:
         """What it measured, once it has."""
         path = self.run / RESULT
-        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+        if not path.is_file():
+            return None
+        written = json.loads(path.read_text(encoding="utf-8"))
+        if written["recipe"] != to_dict(self.recipe):
+            raise RegardError(f"{self.run} was made with another recipe: give another folder with --out, or remove it.")
+        result: Result = written["measured"]
+        return result
 
 
 @dataclass(frozen=True)
@@ -93,7 +102,7 @@ def carry_out(experiments: Sequence[Experiment], measure: Measure, jobs: int, co
 def finished(left: list[Experiment], measure: Measure, jobs: int) -> Iterator[tuple[Experiment, str]]:
     """Experiments as they end, each with an error or without."""
     context = multiprocessing.get_context("spawn")  # a forked process cannot use a GPU
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=begin) as pool:
         running: dict[Future[None], Experiment] = {pool.submit(one, each, measure): each for each in left}
         try:
             for future in as_completed(running):
@@ -103,9 +112,16 @@ def finished(left: list[Experiment], measure: Measure, jobs: int) -> Iterator[tu
             pool.shutdown(wait=False, cancel_futures=True)
 
 
+def begin() -> None:
+    """In a new process: leave Ctrl-C to the parent, and end with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=end_with_parent, daemon=True).start()
+
+
 def one(experiment: Experiment, measure: Measure) -> None:
     result = measure(experiment.recipe, experiment.run)
-    write_atomically(experiment.run / RESULT, json.dumps(result, indent=1) + "\n")
+    written = {"measured": result, "recipe": to_dict(experiment.recipe)}
+    write_atomically(experiment.run / RESULT, json.dumps(written, indent=1) + "\n")
 
 
 def sentence(error: BaseException) -> str:

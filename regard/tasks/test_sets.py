@@ -9,7 +9,9 @@ from pathlib import Path
 
 from regard.config import DataConfig
 from regard.data.corpus import Corpus, load_required, read_pair, test_splits
+from regard.data.fetch import CORPORA
 from regard.data.files import read_lines
+from regard.data.prepared import Prepared
 from regard.errors import RegardError, nearest
 
 FILE_SPLITS = ("train", "valid", "test")  # of a recipe that names files
@@ -67,13 +69,17 @@ def check_lines(texts: dict[Path, list[str]]) -> None:
 
 def language_of_file(name: str) -> str:
     """`de` of test.de or test.de.gz; nothing where the name does not say."""
-    found = [part for part in re.findall(r"\.([a-z]{2})(?=\.|$)", name) if part not in ("gz", "xz")]
+    found = [part for part in re.findall(r"\.([a-z]{2})(?=\.|$)", name) if part not in ("gz", "xz", "zst")]
     return found[-1] if found else ""
 
 
 def language_of_recipe(config: DataConfig, split: str) -> str:
+    if config.prepared:
+        return Prepared.open(config.prepared).languages[1]
+    if config.corpus in CORPORA:
+        return CORPORA[config.corpus].languages[1]
     if config.corpus:
-        named = re.search(r"-([a-z]{2})$", config.corpus)
+        named = re.search(r"-([a-z]{2})$", config.corpus)  # en-de is built in, and so is copy
         return named[1] if named else ""
     files: tuple[str, ...] = getattr(config, split)
     return language_of_file(Path(files[1]).name)

@@ -214,6 +214,7 @@ def prepare(
                 f"{prepared.folder} was prepared with another tokenizer than that of init = {recipe.init}: prepare it "
                 f"again with --tokenizer {Path(recipe.init) / 'tokenizer'}."
             )
+        check_tokenizer(recipe, prepared)
         once(partial(keep_tokenizers, tokenizer, lambda: prepared.tokenizers))
         tokenizers, pairs, lines = prepared.tokenizers, Pairs(*prepared.train), None
     else:
@@ -226,6 +227,20 @@ def prepare(
     say_left_out(say, "train", task.too_long, lines, len(pairs.source), limits[0])
     say_left_out(say, "valid", task.too_long_to_validate, valid.lines, len(valid), limits[1])
     return task
+
+
+def check_tokenizer(recipe: Recipe, prepared: Prepared) -> None:
+    """Prepared data has its tokenizer already: what the recipe says of it must be true."""
+    if recipe.model.tie == "all" and not prepared.tokenizers.shared:
+        raise RegardError(
+            f"{prepared.folder} has a vocabulary for each language, which cannot share one matrix: set "
+            'tokenizer.shared = false and model.tie = "target" or "none".'
+        )
+    kind = prepared.index["settings"]["tokenizer"]["kind"]
+    if recipe.tokenizer.sampling and kind != recipe.tokenizer.kind:
+        raise RegardError(
+            f'{prepared.folder} has {kind} subwords, which are drawn in their own way: set tokenizer.kind = "{kind}".'
+        )
 
 
 def whole(recipe: Recipe, split: str, say: Callable[[str], None]) -> Corpus:

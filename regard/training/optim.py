@@ -34,7 +34,8 @@ def learning_rate(step: int, d_model: int, config: TrainConfig) -> float:
 class Adam:
     """Kingma & Ba, 2015. A parameter's `state` begins with its first gradient.
 
-    With `train.ema` a moving average of the parameter is kept there too: ema ← ema + (1 − decay) (θ − ema).
+    With `train.ema` a moving average of the parameter is kept there too, ema ← ema + (1 − d) (θ − ema). Its decay d
+    begins low, d = min(train.ema, (1 + t) / (10 + t)) at step t, so that the first weights are soon forgotten.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter], config: TrainConfig) -> None:
@@ -63,7 +64,9 @@ class Adam:
             weight_decay=0.0, amsgrad=False, maximize=False,
         )  # fmt: skip
         if self.ema:
-            torch._foreach_lerp_([state["ema"] for state in states], moved, 1 - self.ema)
+            decays = [((1 + step) / (10 + step)).clamp(max=self.ema) for step in steps]
+            for state, weight, decay in zip(states, moved, decays, strict=True):
+                state["ema"].lerp_(weight, 1 - decay)
 
     def begin(self, parameter: nn.Parameter) -> dict[str, Tensor]:
         """A parameter's state before its first step."""

@@ -112,3 +112,13 @@ def test_other_processes_draw_the_same() -> None:
 def test_more_dropout_makes_smaller_pieces() -> None:
     lengths = [drawn(alpha=alpha)[2].lengths.sum() for alpha in (0.05, 0.3, 0.9)]
     assert lengths == sorted(lengths)
+
+
+def test_characters_spelled_in_bytes_stay_as_they_are() -> None:
+    sentences = ["ein Haus und noch ein Haus <0xE6>", "das Haus dort"] * 20
+    config = TokenizerConfig(vocab_size=300, byte_fallback=True)
+    tokenizer = subwords.train(config, sentences, sentences, seed=1).source
+    tokens = tokenizer.encode_corpus(["ein 漢 Haus", "漢字 und Haus"])
+    taken = sampled(tokenizer, "bpe", tokens, 0.5, seed=1, longest=100).take(np.arange(20))
+    for i in range(20):
+        assert tokenizer.decode(taken[i]) == tokenizer.decode(tokens[i % 2])

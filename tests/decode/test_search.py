@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor
 
-from regard.decode.search import Hypothesis, SearchOptions, beam_search, gnmt, greedy_search, power
+from regard.decode.search import Hypothesis, SearchOptions, gnmt, largest, power, search
+from regard.models.stepping import TransformerStep
 from regard.models.transformer import Transformer
 from regard.nn.layout import Padded
 
@@ -22,23 +23,44 @@ END, START = 0, 1
 class TableStep:
     """A random language model: the next distribution depends on the sentence and on the tokens so far."""
 
-    def __init__(self, seeds: list[int], vocab: int, end_bonus: float = 0.0) -> None:
-        self.vocab, self.end_bonus = vocab, end_bonus
-        self.prefixes: list[tuple[int, ...]] = [(seed,) for seed in seeds]
+    def __init__(self, seeds: list[int], vocab: int, end_bonus: float = 0.0, beam: int = 4) -> None:
+        self.seeds, self.vocab, self.end_bonus, self.beam = seeds, vocab, end_bonus, beam
+        self.prefixes: list[list[tuple[int, ...]]] = []
         self.calls = 0
 
-    def __call__(self, tokens: Tensor) -> Tensor:
+    def enter(self, slots: Tensor, sentences: Sequence[int]) -> None:
+        if not self.prefixes:
+            self.prefixes = [[] for _ in slots]
+        for slot, sentence in zip(slots.tolist(), sentences, strict=True):
+            self.prefixes[slot] = [(self.seeds[sentence],)] * self.beam
+
+    def __call__(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
         self.calls += 1
-        self.prefixes = [(*prefix, token) for prefix, token in zip(self.prefixes, tokens.tolist(), strict=True)]
-        return torch.stack([self.next(prefix) for prefix in self.prefixes])
+        assert int(positions.max()) < longest
+        self.prefixes = [
+            [(*prefix, token) for prefix, token in zip(slot, row, strict=True)]
+            for slot, row in zip(self.prefixes, tokens.tolist(), strict=True)
+        ]
+        return torch.stack([torch.stack([self.next(prefix) for prefix in slot]) for slot in self.prefixes])
 
     def next(self, prefix: tuple[int, ...]) -> Tensor:
         logits = torch.randn(self.vocab, generator=torch.Generator().manual_seed(abs(hash(prefix)) % 2**31)) * 2
         logits[END] += self.end_bonus
         return logits.log_softmax(-1)
 
-    def reorder(self, rows: Tensor) -> None:
-        self.prefixes = [self.prefixes[row] for row in rows.tolist()]
+    def reorder(self, parents: Tensor, longest: int) -> None:
+        self.prefixes = [
+            [slot[parent] for parent in row] for slot, row in zip(self.prefixes, parents.tolist(), strict=True)
+        ]
+
+    def keep(self, slots: Tensor) -> None:
+        self.prefixes = [self.prefixes[slot] for slot in slots.tolist()]
+
+
+def run(
+    seeds: list[int], limits: list[int], options: SearchOptions, vocab: int = 6, end_bonus: float = 0.0, **how: int
+) -> list[list[Hypothesis]]:
+    return search(TableStep(seeds, vocab, end_bonus, options.beam_size), limits, options, CPU, **how)
 
 
 def every_sequence(step: TableStep, seed: int, limit: int, options: SearchOptions) -> list[Hypothesis]:
@@ -52,7 +74,8 @@ def every_sequence(step: TableStep, seed: int, limit: int, options: SearchOption
                 for token in sequence:
                     log_prob += step.next(prefix)[token].item()
                     prefix = (*prefix, token)
-                found.append(Hypothesis(sequence, log_prob, options.normalise(log_prob, length)))
+                score = options.normalise(torch.tensor(log_prob), torch.tensor(length)).item()
+                found.append(Hypothesis(sequence, log_prob, score))
     return sorted(found, key=lambda h: -h.score)
 
 
@@ -63,7 +86,7 @@ def test_a_beam_wide_enough_finds_what_brute_force_finds(normalization: str, alp
     options = SearchOptions(
         START, END, beam_size=3 * 3**4, n_best=10, length_penalty=alpha, normalization=normalization, banned=(START,)
     )
-    found = beam_search(TableStep(seeds, vocab), limits, options, CPU)
+    found = run(seeds, limits, options, vocab)
     for seed, limit, hypotheses in zip(seeds, limits, found, strict=True):
         best = every_sequence(TableStep([], vocab), seed, limit, options)[:10]
         assert [h.tokens for h in hypotheses] == [h.tokens for h in best]
@@ -71,19 +94,20 @@ def test_a_beam_wide_enough_finds_what_brute_force_finds(normalization: str, alp
 
 
 @pytest.mark.parametrize("end_bonus", [-2.0, 0.0, 2.0])
-def test_beam_of_one_is_greedy(end_bonus: float) -> None:
-    seeds, limits = list(range(20)), [12] * 20
-    options = SearchOptions(START, END, beam_size=1)
-    greedy = greedy_search(TableStep(seeds, 6, end_bonus), limits, options, CPU)
-    beam = beam_search(TableStep(seeds, 6, end_bonus), limits, options, CPU)
-    for one, (other,) in zip(greedy, beam, strict=True):
-        assert one.tokens == other.tokens
-        assert one.score == pytest.approx(other.score, abs=1e-5)
+def test_a_beam_of_one_takes_the_most_probable_token_each_time(end_bonus: float) -> None:
+    seeds, limit, options = list(range(20)), 12, SearchOptions(START, END, beam_size=1)
+    for seed, (found,) in zip(seeds, run(seeds, [limit] * 20, options, 6, end_bonus), strict=True):
+        table, prefix, log_prob = TableStep([], 6, end_bonus), (seed, START), 0.0
+        while len(prefix) - 2 < limit and prefix[-1] != END:
+            log_probs = table.next(prefix)
+            prefix, log_prob = (*prefix, int(log_probs.argmax())), log_prob + float(log_probs.max())
+        assert found.tokens == list(prefix[2:])
+        assert found.log_prob == pytest.approx(log_prob, abs=1e-4)
 
 
-def run_to_the_limit(step: TableStep, limits: list[int], options: SearchOptions) -> list[list[Hypothesis]]:
+def run_to_the_limit(seeds: list[int], limits: list[int], options: SearchOptions) -> list[list[Hypothesis]]:
     """The same search without the stopping rule: asking for more hypotheses than exist keeps it going."""
-    found = beam_search(step, limits, replace(options, n_best=10**9), CPU)
+    found = run(seeds, limits, replace(options, n_best=1_000), 7, 1.0)
     return [hypotheses[: options.n_best] for hypotheses in found]
 
 
@@ -92,43 +116,52 @@ def run_to_the_limit(step: TableStep, limits: list[int], options: SearchOptions)
 def test_stopping_early_never_loses_a_better_hypothesis(alpha: float, n_best: int) -> None:
     seeds, limits = list(range(30)), [15] * 30
     options = SearchOptions(START, END, beam_size=4, n_best=n_best, length_penalty=alpha)
-    stopping, patient = TableStep(seeds, 7, 1.0), TableStep(seeds, 7, 1.0)
-    assert beam_search(stopping, limits, options, CPU) == run_to_the_limit(patient, limits, options)
+    assert run(seeds, limits, options, 7, 1.0) == run_to_the_limit(seeds, limits, options)
 
 
 def test_the_stopping_rule_does_stop() -> None:
     step = TableStep([3], 7, end_bonus=3.0)
-    beam_search(step, [400], SearchOptions(START, END, length_penalty=0.6), CPU)
+    search(step, [400], SearchOptions(START, END, length_penalty=0.6), CPU)
     assert step.calls < 100
 
 
-def test_results_do_not_depend_on_who_else_is_in_the_batch() -> None:
+@pytest.mark.parametrize("ask_every", [1, 5])
+@pytest.mark.parametrize("slots", [1, 4, 7, 25])
+def test_results_do_not_depend_on_who_else_is_at_work(slots: int, ask_every: int) -> None:
+    """Sentences leave their slots and others enter; all as if each had been alone."""
     seeds, options = list(range(25)), SearchOptions(START, END, beam_size=3, n_best=2)
     limits = [4 + seed % 9 for seed in seeds]
-    together = beam_search(TableStep(seeds, 6), limits, options, CPU)
-    alone = [beam_search(TableStep([s], 6), [n], options, CPU)[0] for s, n in zip(seeds, limits, strict=True)]
+    together = run(seeds, limits, options, slots=slots, ask_every=ask_every)
+    alone = [run([seed], [limit], options)[0] for seed, limit in zip(seeds, limits, strict=True)]
     assert together == alone
 
 
 def test_no_output_is_longer_than_its_limit() -> None:
     limits = [1, 2, 9]
-    for search in (greedy_search, beam_search):
-        found = search(TableStep([1, 2, 3], 6, end_bonus=-50.0), limits, SearchOptions(START, END), CPU)
-        firsts = [h[0] if isinstance(h, list) else h for h in found]
-        assert [len(h.tokens) for h in firsts] == limits
+    for beam_size in (1, 4):
+        found = run([1, 2, 3], limits, SearchOptions(START, END, beam_size=beam_size), 6, end_bonus=-50.0)
+        assert [len(hypotheses[0].tokens) for hypotheses in found] == limits
+
+
+@pytest.mark.parametrize(("n", "k"), [(37_001, 8), (1_000, 2), (128 * 40, 3), (50, 8)])
+def test_the_largest_by_blocks_are_the_largest(n: int, k: int) -> None:
+    x = torch.randn(3, 2, n, generator=torch.Generator().manual_seed(n))
+    values, places = largest(x, k)
+    assert torch.equal(values, x.topk(k).values)
+    assert torch.equal(x.gather(-1, places), values)
 
 
 def test_banned_tokens_never_come_out() -> None:
     options = SearchOptions(START, END, n_best=4, banned=(1, 2, 3))
-    for hypotheses in beam_search(TableStep(list(range(9)), 6), [8] * 9, options, CPU):
+    for hypotheses in run(list(range(9)), [8] * 9, options):
         for hypothesis in hypotheses:
             assert not {1, 2, 3} & set(hypothesis.tokens)
 
 
 def test_length_normalisations_are_the_published_ones() -> None:
-    assert gnmt(7, 0.6) == pytest.approx((12 / 6) ** 0.6)
-    assert gnmt(1, 0.6) == 1.0
-    assert power(8, 0.5) == pytest.approx(math.sqrt(8))
+    assert gnmt(torch.tensor(7.0), 0.6) == pytest.approx((12 / 6) ** 0.6)
+    assert gnmt(torch.tensor(1.0), 0.6) == 1.0
+    assert power(torch.tensor(8.0), 0.5) == pytest.approx(math.sqrt(8))
 
 
 def test_longer_penalties_prefer_longer_outputs() -> None:
@@ -136,7 +169,7 @@ def test_longer_penalties_prefer_longer_outputs() -> None:
     lengths = []
     for alpha in (0.0, 1.0, 3.0):
         options = SearchOptions(START, END, length_penalty=alpha)
-        found = beam_search(TableStep(seeds, 6, end_bonus=1.0), limits, options, CPU)
+        found = run(seeds, limits, options, end_bonus=1.0)
         lengths.append(sum(len(h[0].tokens) for h in found))
     assert lengths[0] < lengths[1] < lengths[2]
 
@@ -147,10 +180,12 @@ def test_log_probabilities_of_hypotheses_are_those_of_one_full_pass(
 ) -> None:
     """Cached, reordered, shrinking batches: the scores must still be the model's own."""
     model = tiny(vocab=12)
-    src, lengths = torch.randint(4, 12, (6, 7)), [7, 2, 5, 3, 7, 1]
-    layout, options = Padded.of(lengths), SearchOptions(1, 2, beam_size=beam_size, n_best=beam_size)
+    src, lengths = torch.randint(4, 12, (6, 7)), [7, 7, 5, 3, 2, 1]
+    options = SearchOptions(1, 2, beam_size=beam_size, n_best=beam_size)
+    sources = [row[:n].tolist() for row, n in zip(src, lengths, strict=True)]
     with torch.inference_mode():
-        found = beam_search(model.start(src, layout), [n + 6 for n in lengths], options, CPU)
+        step = TransformerStep(model, sources, beam_size)
+        found = search(step, [n + 6 for n in lengths], options, CPU, slots=4)
         for i, hypotheses in enumerate(found):
             for hypothesis in hypotheses:
                 tgt = torch.tensor([[1, *hypothesis.tokens[:-1]]])

@@ -58,10 +58,10 @@ def test_compounds_are_split_as_the_script_does() -> None:
 
 
 def test_text_is_normalised_tokenised_and_lower_cased() -> None:
-    texts, signature = prepare([["„Hallo“, sagte Dr. Groß."]], TOKENISED_LOWERCASE, "de")
+    texts, signature = prepare([["„Hallo“, sagte Dr. Groß."]], TOKENISED_LOWERCASE, "de", already=False)
     assert texts == [["&quot; hallo &quot; , sagte dr. groß ."]]
-    assert signature == {"case": "lc", "tok": "moses-de"}
-    texts, signature = prepare([["Der Nord-Süd-Dialog, oder?"]], COMPOUND_SPLIT, "de")
+    assert signature == {"case": "lc", "tok": "moses-de-normalised"}
+    texts, signature = prepare([["Der Nord-Süd-Dialog, oder?"]], COMPOUND_SPLIT, "de", already=False)
     assert texts == [["Der Nord ##AT##-##AT## Süd ##AT##-##AT## Dialog , oder ?"]]
     assert signature == {"case": "mixed", "tok": "moses-de", "compounds": "split"}
 
@@ -71,10 +71,15 @@ def test_text_that_is_tokenised_already_keeps_its_tokens() -> None:
     assert is_tokenised(tokenised)
     assert not is_tokenised(["Ein Mann, der „Kids“ sagt.", "Zum Beispiel ein Hund.", "Und so weiter ..."])
     assert not is_tokenised(["no mark at all", ""])
-    texts, signature = prepare([tokenised, ["Ein Hund, Katzen."]], TOKENISED_LOWERCASE, "de")
-    assert texts == [tokenised, ["ein hund , katzen ."]]
-    assert signature["tok"] == "moses-de+as-given"
-    assert prepare([tokenised], TOKENISED_LOWERCASE, "")[1]["tok"] == "as-given"  # no rules needed, so no language
+    texts, signature = prepare([["nichts als Worte"], tokenised], TOKENISED_LOWERCASE, "", already=True)
+    assert texts == [["nichts als worte"], tokenised]  # no rules were needed, so no language
+    assert signature["tok"] == "as-given"
+
+
+def test_compound_split_text_keeps_its_quotation_marks() -> None:
+    """As get_ende_bleu.sh, which tokenises and splits, and normalises nothing."""
+    texts, _ = prepare([["„Hallo“, sagte er."]], COMPOUND_SPLIT, "de", already=False)
+    assert texts == [["„ Hallo “ , sagte er ."]]
 
 
 def test_the_line_says_that_it_is_no_sacrebleu_and_how_long_the_texts_are() -> None:
@@ -112,7 +117,8 @@ def test_multi30k_is_tokenised_as_its_authors_did(language: str, tokens: int) ->
     raw = gzip.decompress((MULTI30K / f"test_2016_flickr.{language}.gz").read_bytes()).decode()
     packed = (MULTI30K / "tok" / f"test_2016_flickr.lc.norm.tok.{language}.xz").read_bytes()
     published = lzma.decompress(packed).decode().rstrip("\n").split("\n")
-    texts, _ = prepare([raw.rstrip("\n").split("\n"), published], TOKENISED_LOWERCASE, language)
-    assert texts[0] == texts[1] == published
-    score = multi_bleu(*texts, samples=0)
+    (text,), _ = prepare([raw.rstrip("\n").split("\n")], TOKENISED_LOWERCASE, language, already=False)
+    (kept,), _ = prepare([published], TOKENISED_LOWERCASE, language, is_tokenised(published))
+    assert text == kept == published
+    score = multi_bleu(text, kept, samples=0)
     assert (score.value, score.reference_length) == (pytest.approx(100), tokens)

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from regard.config import TransformerConfig
-from regard.decode.search import SearchOptions, beam_search
+from regard.decode.search import SearchOptions, search
+from regard.models.stepping import TransformerStep
 from regard.models.transformer import DecoderLayer, EncoderLayer, Transformer
 from regard.nn.attention import MultiHeadAttention
 from regard.nn.layout import Padded
@@ -154,7 +155,7 @@ def test_beam_search_equals_marian(length_penalty: float) -> None:
             do_sample=False, bad_words_ids=[[PAD]],
         )  # fmt: skip
         with torch.inference_mode():
-            found = beam_search(ours.start(src, layout), [limit] * 12, options, src.device)
+            found = search(TransformerStep(ours, src.tolist(), 4), [limit] * 12, options, src.device, slots=5)
         for i, hypothesis in enumerate(hypothesis for hypotheses in found for hypothesis in hypotheses):
             row = expected.sequences[i, 1:].tolist()
             row = row[: row.index(EOS) + 1] if EOS in row else row

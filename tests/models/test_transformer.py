@@ -67,33 +67,6 @@ def test_packed_equals_padded_in_value_and_gradient(
         torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("changes", VARIANTS)
-def test_cached_decoding_matches_full_forward(tiny: Callable[..., Transformer], changes: dict[str, object]) -> None:
-    model = tiny(**changes)
-    src, tgt = torch.randint(4, 20, (2, 5)), torch.randint(4, 20, (2, 6))
-    layout = Padded.of([5, 3])
-    full = model(src, layout, tgt, Padded.of([6, 6])).log_softmax(-1)
-    step = model.start(src, layout)
-    for t in range(6):
-        torch.testing.assert_close(step(tgt[:, t]), full[:, t], atol=1e-5, rtol=1e-5)
-
-
-def test_a_step_goes_on_with_the_rows_it_is_told(tiny: Callable[..., Transformer]) -> None:
-    model = tiny()
-    src, tgt = torch.randint(4, 20, (3, 5)), torch.randint(4, 20, (3, 4))
-    layout, rows = Padded.of([5, 3, 4]), torch.tensor([2, 0, 0, 1])
-    expected = model(src, layout, tgt, Padded.of([4] * 3)).log_softmax(-1)[rows]
-    for moment in range(4):
-        step = model.start(src, layout)
-        current = tgt
-        for t in range(4):
-            if t == moment:
-                step.reorder(rows)
-                current = tgt[rows]
-            log_probs = step(current[:, t])
-        torch.testing.assert_close(log_probs, expected[:, -1], atol=1e-5, rtol=1e-5)
-
-
 def expected_parameters(config: TransformerConfig, source: int, target: int) -> int:
     """By hand, from Figure 1 and §3."""
     d, f, h = config.d_model, config.d_ff, config.n_heads

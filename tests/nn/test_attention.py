@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.models.transformer import Transformer
-from regard.nn.attention import KVCache, MultiHeadAttention, attention, attention_weights, capture, fused_attention
+from regard.nn.attention import MultiHeadAttention, attention, attention_weights, capture, fused_attention
 from regard.nn.layout import Packed, Padded
 from regard.nn.masks import causal_mask, key_mask, length_mask
 
@@ -125,28 +125,6 @@ def test_packed_attention_equals_padded_attention() -> None:
         torch.testing.assert_close(ours, padded.real(block(x, padded, causal=causal)))
     ours = block(packed.unpad(x), packed, memory_packed.unpad(memory), memory_packed)
     torch.testing.assert_close(ours, padded.real(block(x, padded, memory, memory_padded)))
-
-
-def test_cached_self_attention_equals_the_full_pass() -> None:
-    torch.manual_seed(0)
-    block = MultiHeadAttention(d_model=8, n_heads=2)
-    x = torch.randn(2, 6, 8)
-    full = block(x, Padded.of([6, 6]), causal=True)
-    cache = KVCache()
-    steps = [block(x[:, i : i + 1], Padded.step(2, i, x.device), causal=True, cache=cache) for i in range(6)]
-    torch.testing.assert_close(torch.cat(steps, dim=1), full)
-
-
-def test_reordering_a_cache_follows_its_rows() -> None:
-    torch.manual_seed(0)
-    block = MultiHeadAttention(d_model=8, n_heads=2)
-    x = torch.randn(3, 2, 8)
-    rows = torch.tensor([2, 0, 2])
-    cache = KVCache()
-    block(x[:, :1], Padded.step(3, 0, x.device), causal=True, cache=cache)
-    cache.reorder(rows)
-    moved = block(x[rows][:, 1:], Padded.step(3, 1, x.device), causal=True, cache=cache)
-    torch.testing.assert_close(moved, block(x, Padded.of([2] * 3), causal=True)[rows][:, 1:])
 
 
 def test_capture_gives_every_head_by_module_path_and_leaves_no_trace(tiny: Callable[..., Transformer]) -> None:

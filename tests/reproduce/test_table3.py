@@ -11,6 +11,7 @@ import pytest
 import torch
 from rich.console import Console
 
+from regard.config import to_dict
 from regard.errors import RegardError
 from regard.models.transformer import Transformer, count_parameters
 from regard.reproduce.experiments import Experiment, carry_out
@@ -66,8 +67,9 @@ def written(folder: Path, found: dict[str, tuple[float, float]]) -> list[Experim
     for experiment in done:
         experiment.run.mkdir(parents=True)
         perplexity, bleu = found[experiment.row]
-        result = {"perplexity": perplexity, "bleu": bleu, "parameters": 1e6}
-        (experiment.run / "result.json").write_text(json.dumps(result))
+        measured = {"perplexity": perplexity, "bleu": bleu, "parameters": 1e6}
+        written = {"measured": measured, "recipe": to_dict(experiment.recipe)}
+        (experiment.run / "result.json").write_text(json.dumps(written))
     return done
 
 
@@ -88,6 +90,13 @@ def test_rows_are_chosen_by_name_or_group() -> None:
 def test_rows_that_decide_get_more_seeds(tmp_path: Path) -> None:
     planned = experiments(SCALES["multi30k"], tmp_path, choose("base, N = 8"), 1, 3, {})
     assert [(e.row, e.seed) for e in planned] == [("base", 1), ("N = 8", 1), ("base", 2), ("base", 3)]
+
+
+def test_a_result_of_another_recipe_is_not_taken_for_this_ones(tmp_path: Path) -> None:
+    written(tmp_path, {"base": (4.0, 30.0)})
+    (other,) = experiments(SCALES["wmt"], tmp_path, choose("base"), 1, 1, {})
+    with pytest.raises(RegardError, match="was made with another recipe"):
+        _ = other.result
 
 
 def test_a_row_is_trained_and_scored(tmp_path: Path, tiny_recipe: dict[str, Any]) -> None:

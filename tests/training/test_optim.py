@@ -61,9 +61,10 @@ def test_a_moving_average_of_the_weights_is_kept_beside_the_moments() -> None:
     torch.manual_seed(0)
     layer = nn.Linear(4, 4, bias=False)
     adam, mean = Adam(layer.parameters(), TrainConfig(ema=0.8)), layer.weight.detach().clone()
-    for _ in range(3):
+    for t in range(1, 40):
         layer(torch.randn(2, 4)).sum().backward()
         adam.lr = 0.1
         adam.step()
-        mean = 0.8 * mean + 0.2 * layer.weight.detach()
+        decay = min(0.8, (1 + t) / (10 + t))  # from t = 35 on it is 0.8
+        mean = decay * mean + (1 - decay) * layer.weight.detach()
     torch.testing.assert_close(adam.state[layer.weight]["ema"], mean)

@@ -14,6 +14,7 @@ from regard.data.filters import Cleaning
 from regard.data.generated import generate
 from regard.data.prepare import Settings, prepare
 from regard.errors import RegardError
+from regard.tasks.test_sets import of_recipe
 from regard.training.run import Run
 from regard.training.start import fit
 from regard.training.start import prepare as make_loop
@@ -82,3 +83,22 @@ def test_prepared_data_without_validation_text_says_what_to_do(folder: Path) -> 
     prepare(settings, folder / "bare", jobs=1)
     with pytest.raises(RegardError, match="has no valid text: prepare it again with --valid"):
         fit({**RECIPE, "data": {"prepared": str(folder / "bare")}}, folder / "run", console=QUIET)
+
+
+def test_a_recipe_that_says_something_else_of_the_tokenizer_is_refused(folder: Path) -> None:
+    """Two vocabularies of the same size would fit one matrix, and mean different things by its rows."""
+    subwords = TokenizerConfig(vocab_size=300, shared=False, kind="unigram")
+    settings = Settings(("en", "de"), (str(folder / "train"),), (str(folder / "valid"),), tokenizer=subwords)
+    prepare(settings, folder / "two", jobs=1)
+    recipe = {**RECIPE, "data": {"prepared": str(folder / "two")}}
+    with pytest.raises(RegardError, match="has a vocabulary for each language"):
+        fit(recipe, folder / "run", console=QUIET)
+    apart = {"tokenizer.shared": False, "model.tie": "target", "tokenizer.sampling": 0.1}
+    with pytest.raises(RegardError, match="has unigram subwords"):
+        fit(recipe, folder / "run", apart, console=QUIET)
+
+
+def test_a_run_on_prepared_data_is_scored_in_its_language(folder: Path) -> None:
+    (one,) = of_recipe(resolve({**RECIPE, **data(folder, "prepared")}).data, ["valid"])
+    assert one.language == "de"
+    assert len(one.references[0]) == 10
