@@ -20,6 +20,8 @@ import regard
 from regard.cli import data, reproduce
 from regard.cli.doctor import doctor
 from regard.cli.evaluate import evaluate
+from regard.cli.export import export
+from regard.cli.import_ import import_
 from regard.cli.options import console, first_rank, warn
 from regard.cli.train import train
 from regard.cli.translate import translate
@@ -42,8 +44,9 @@ def version_option(version: Annotated[bool, typer.Option("--version", help="Prin
         raise typer.Exit
 
 
-for verb in (train, translate, evaluate, view, doctor):
+for verb in (train, translate, evaluate, view, doctor, export):
     app.command()(verb)
+app.command(name="import")(import_)
 app.add_typer(data.app, name="data")
 app.add_typer(reproduce.app, name="reproduce")
 
@@ -51,7 +54,7 @@ app.add_typer(reproduce.app, name="reproduce")
 def stop_at_once(number: int, frame: FrameType | None) -> None:
     """End on Ctrl-C. An exception would do, were it not that libraries swallow one in the middle of an import and go on
     with half a module; training has its own way to stop."""
-    warn("regard: interrupted. The same command starts again, or goes on from the last checkpoint.")
+    warn("regard: interrupted. The same command starts again, or goes on where there is something to go on from.")
     sys.stdout.flush()
     os._exit(130)
 

@@ -120,7 +120,8 @@ def evaluate(
     wanted = {TOKENISED_LOWERCASE: tokenized_lowercase, COMPOUND_SPLIT: compound_split}
     styles = [style for style, asked in wanted.items() if asked]
     sets = [replace(one, language=language or one.language) for one in sets]
-    check_outputs(sets, {"--save": save, "--plot": plot}, log_probs)
+    read = [file for file in (source, *references, hypotheses, baseline) if file]
+    check_outputs(sets, {"--save": save, "--plot": plot}, read, log_probs)
     if styles:
         check_rules(sets)
     if baseline and not baseline.is_dir():
@@ -176,13 +177,15 @@ def check_options(
         raise RegardError(f"The baseline {baseline} is a run: give it the --source to translate, or a text instead.")
 
 
-def check_outputs(sets: list[ScoredSet], files: dict[str, Path | None], log_probs: bool) -> None:
+def check_outputs(sets: list[ScoredSet], files: dict[str, Path | None], read: list[Path], log_probs: bool) -> None:
     """What would fail later fails before anything is translated."""
     if len(sets) > 1 and (files["--save"] or log_probs):
         raise RegardError(f"{'--log-probs' if log_probs else '--save'} is for one text: choose {choices(sets)}.")
     for option, file in files.items():
         if file and (file.is_dir() or not file.absolute().parent.is_dir()):
             raise RegardError(f"{option} {file} cannot be written: give a file in a folder that exists.")
+        if file and file.resolve() in [other.resolve() for other in read]:
+            raise RegardError(f"{option} {file} would overwrite a text that is read: give another name.")
     plot = files["--plot"]
     if plot and plot.suffix.lower() != ".png":
         raise RegardError(f"--plot draws a PNG: name it {plot.with_suffix('.png')}.")

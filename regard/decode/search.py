@@ -133,12 +133,18 @@ class State:
 
 
 def search(
-    step: Step, limits: Sequence[int], options: SearchOptions, device: torch.device, slots: int = 0, ask_every: int = 1
+    step: Step,
+    limits: Sequence[int],
+    options: SearchOptions,
+    device: torch.device,
+    slots: int = 0,
+    ask_every: int = 1,
+    progress: Callable[[int], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """The `n_best` best hypotheses of each sentence, best first.
 
     `limits`: the most tokens each sentence may get. At most `slots` sentences are at work at a time (0: all of them),
-    and every `ask_every` steps the device is asked which of them are done.
+    and every `ask_every` steps the device is asked which of them are done; `progress` is told how many are.
     """
     found: list[list[Hypothesis]] = [[] for _ in limits]
     n = min(slots or len(limits), len(limits))
@@ -151,13 +157,15 @@ def search(
     while inside:
         for _ in range(ask_every):
             steps = [count + 1 for count in steps]
-            advance(step, state, options, max(steps))
+            advance(step, state, options, min(max(steps), max(limits)))
         done = [slot for slot, over in enumerate(state.done.tolist()) if over]
         if waiting and 4 * len(done) < len(inside):  # a few new sentences at a time are not worth a pass of the encoder
             continue
         for slot, hypotheses in zip(done, state.hypotheses(done), strict=True):
             if (sentence := inside[slot]) is not None:
                 found[sentence], inside[slot] = hypotheses, None
+        if progress and done:
+            progress(len(limits) - len(waiting) - sum(sentence is not None for sentence in inside))
         fill(step, state, inside, steps, waiting, limits)
         left = [slot for slot, sentence in enumerate(inside) if sentence is not None]
         if len(left) < len(inside):
@@ -185,15 +193,15 @@ def fill(
 
 
 def advance(step: Step, state: State, options: SearchOptions, longest: int) -> None:
-    """One token more for every living hypothesis."""
+    """One token more for every living hypothesis. In slots that are done something goes on too, at their last place."""
     _, W, _ = state.tokens.shape
-    last = state.tokens.gather(2, (state.length - 1).clamp(min=0)[:, None, None].expand(-1, W, 1))[:, :, 0]
-    last = last.masked_fill((state.length == 0)[:, None], options.start)
-    log_probs, parents, tokens = continuations(step(last, state.length, longest), state, options)
-    length = state.length + 1
+    here = torch.minimum(state.length, state.limit - 1)  # (B,)
+    last = state.tokens.gather(2, (here - 1).clamp(min=0)[:, None, None].expand(-1, W, 1))[:, :, 0]
+    last = last.masked_fill((here == 0)[:, None], options.start)
+    log_probs, parents, tokens = continuations(step(last, here, longest), state, options)
+    length = here + 1
     sequences = state.tokens.gather(1, parents[:, :, None].expand(-1, -1, state.tokens.shape[2]))  # (B, C, L)
-    here = state.length.clamp(max=sequences.shape[2] - 1)[:, None, None].expand(-1, sequences.shape[1], 1)
-    sequences = sequences.scatter(2, here, tokens[:, :, None])
+    sequences = sequences.scatter(2, here[:, None, None].expand(-1, sequences.shape[1], 1), tokens[:, :, None])
     at_limit = length >= state.limit
     close(
         state, options, sequences[:, :W], log_probs[:, :W], (tokens[:, :W] == options.end) | at_limit[:, None], length

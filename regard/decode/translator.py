@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, overload
 
 import torch
@@ -31,6 +32,9 @@ class Translation:
     source_tokens: list[int]
     target_tokens: list[int]
     cut: int = 0  # source tokens beyond the model's positions, which it has not seen
+
+
+AT_A_TIME = 16  # batches of sentences of similar length that one search has before it
 
 
 class Translator:
@@ -87,22 +91,23 @@ class Translator:
         filled = [i for i, tokens in enumerate(encoded) if len(tokens) > 1]
         done = len(encoded) - len(filled)
         with recording(self.model, None) as watched:
-            for group in in_order_of_length([len(encoded[i]) for i in filled], config.batch_sentences):
+            for group in in_order_of_length([len(encoded[i]) for i in filled], AT_A_TIME * config.batch_sentences):
                 numbers = [filled[i] for i in group]
-                hypotheses = self.decode([encoded[i] for i in numbers], n_best, config)
+                count = partial(progress_after, done, progress)
+                hypotheses = self.decode([encoded[i] for i in numbers], n_best, config, count)
                 for i, best in zip(numbers, hypotheses, strict=True):
                     cut = len(whole[i]) - len(encoded[i])
                     found[i] = [self.translation(sentences[i], encoded[i], h, cut) for h in best]
                 done += len(numbers)
-                if progress:
-                    progress(done)
         if watched and filled:  # what a capture around this call gets: the finished translations, fed once
             best_of = [found[i][0] for i in filled]
             self.feed([t.source_tokens for t in best_of], [t.target_tokens for t in best_of])
         return found
 
-    def decode(self, sources: list[list[int]], n_best: int, config: DecodeConfig) -> list[list[Hypothesis]]:
-        """Search for the outputs of one batch of token sequences."""
+    def decode(
+        self, sources: list[list[int]], n_best: int, config: DecodeConfig, progress: Callable[[int], None] | None = None
+    ) -> list[list[Hypothesis]]:
+        """Search for the outputs of token sequences, `batch_sentences` of them at a time."""
         options = SearchOptions(
             start=self.start, end=EOS, beam_size=max(config.beam_size, n_best), n_best=n_best,
             length_penalty=config.length_penalty, normalization=config.normalization,
@@ -112,7 +117,7 @@ class Translator:
         ordered = [sources[i] for i in order]
         limits = [min(len(source) + config.extra_length, self.model.longest) for source in ordered]
         step = TransformerStep(self.model, ordered, options.beam_size)
-        found = search(step, limits, options, self.device)
+        found = search(step, limits, options, self.device, config.batch_sentences, progress=progress)
         return [hypotheses for _, hypotheses in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
 
     @property
@@ -178,6 +183,11 @@ class Translator:
         rows = membership(self.tokenizers.target.words(translation.target_tokens), weights.device)
         columns = membership(self.tokenizers.source.words(translation.source_tokens), weights.device)
         return rows.T @ weights @ columns / rows.sum(dim=0)[:, None]
+
+
+def progress_after(done: int, progress: Callable[[int], None] | None, more: int) -> None:
+    if progress:
+        progress(done + more)
 
 
 def membership(words: list[int], device: torch.device) -> Tensor:

@@ -44,10 +44,13 @@ class Experiment:
         if not path.is_file():
             return None
         written = json.loads(path.read_text(encoding="utf-8"))
-        if written["recipe"] != to_dict(self.recipe):
-            raise RegardError(f"{self.run} was made with another recipe: give another folder with --out, or remove it.")
         result: Result = written["measured"]
-        return result
+        return result if written["recipe"] == to_dict(self.recipe) else None
+
+    def check(self) -> None:
+        """A folder that holds the result of something else is nobody's to overwrite."""
+        if self.result is None and (self.run / RESULT).is_file():
+            raise RegardError(f"{self.run} was made with another recipe: give another folder with --out, or remove it.")
 
 
 @dataclass(frozen=True)
@@ -83,16 +86,19 @@ def carry_out(experiments: Sequence[Experiment], measure: Measure, jobs: int, co
 
     `measure` trains and scores in a process of its own, so it must be a function that a module has by name.
     """
+    for experiment in experiments:
+        experiment.check()
     left = [experiment for experiment in experiments if experiment.result is None]
     failures: list[str] = []
     columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("so far,"),
+        TimeRemainingColumn(), TextColumn("left"),
     )  # fmt: skip
     with Progress(*columns, console=console) as progress:
         bar = progress.add_task("runs", total=len(experiments), completed=len(experiments) - len(left))
         for experiment, error in finished(left, measure, jobs):
             progress.advance(bar)
-            outcome = error or "  ".join(f"{key} {value:.4g}" for key, value in (experiment.result or {}).items())
+            outcome = error or ", ".join(f"{key} {value:,.2f}" for key, value in (experiment.result or {}).items())
             progress.console.print(f"{experiment.row}, seed {experiment.seed}: {outcome}", highlight=False)
             if error:
                 failures.append(f"{experiment.row}, seed {experiment.seed}: {error}")

@@ -28,7 +28,7 @@ class Display:
         self.bar = Progress(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
             TextColumn("{task.fields[loss]}  {task.fields[speed]}"),
-            TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+            TimeElapsedColumn(), TextColumn("so far,"), TimeRemainingColumn(), TextColumn("left"),
             console=console, disable=self.silent or not console.is_terminal,
         )  # fmt: skip
         self.task = self.bar.add_task("training", total=total, completed=first, loss="", speed="")

@@ -45,6 +45,7 @@ def train(
     place = Path(run or Path("runs") / resolved.name)
     translator = fit(resolved, place, console=console, extend=extend)
     if ranks.first():
+        say(console or Console(stderr=True), "Translating the test text, scoring and drawing …")
         report(translator, resolved, Run.open(place))
     return translator
 

@@ -1,0 +1,47 @@
+"""`regard reproduce`, as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def sets(tiny_recipe: dict[str, Any]) -> list[str]:
+    """Changes that make a row trainable in a second, on a small corpus in files."""
+    values = {
+        **{f"data.{split}": list(files) for split, files in tiny_recipe["data"].items()},
+        "data.corpus": '""', "tokenizer.vocab_size": 32, "train.steps": 3, "train.valid_every": 2,
+        "train.save_every": 2, "decode.extra_length": 2,
+    }  # fmt: skip
+    return [f"--set={key}={value}" for key, value in values.items()]
+
+
+def call(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "regard", "reproduce", "table-3", "--out", "runs", *options]
+    environment = {**os.environ, "REGARD_DATA": str(folder / "no cache")}
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=environment)
+
+
+def test_rows_are_added_to_those_that_are_there(tmp_path: Path, sets: list[str]) -> None:
+    for row in ("N = 2", "h = 1"):
+        result = call(tmp_path, "--rows", row, *sets)
+        assert result.returncode == 0, result.stderr
+    for text in (result.stdout, (tmp_path / "runs" / "table-3.md").read_text(encoding="utf-8")):
+        assert text.count("*not run here*") == 18
+    assert (tmp_path / "runs" / "table-3.png").is_file()
+    other = call(tmp_path, "--rows", "N = 2", *sets, "--set=train.steps=4")
+    assert other.returncode == 2
+    assert "was made with another recipe" in " ".join(other.stderr.split())
+
+
+def test_a_corpus_that_is_missing_is_said_once(tmp_path: Path) -> None:
+    result = call(tmp_path, "--rows", "A")
+    assert result.returncode == 2
+    assert result.stderr.count("is not here yet: regard data fetch multi30k-en-de") == 1
+    assert not result.stdout
