@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import html
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from regard.data import filters
 from regard.doctor.findings import Finding, at_lines, examples_of, grade, share
 from regard.doctor.texts import Side, Sought, scan
 
@@ -17,8 +19,11 @@ MOJIBAKE = re.compile(rf"[ÂÃÄÅĂĹ][{TRAIL}]|â(?:€|\x80)[{TRAIL}]?|(?:[Ð
 ADJACENT = re.compile(r"[^\x00-\x7f]{2}")
 MOSES_ESCAPES = {"&apos;", "&quot;", "&amp;", "&lt;", "&gt;", "&#124;", "&#91;", "&#93;"}
 ENTITY = re.compile(r"&(?:#\d{1,6}|#x[0-9a-fA-F]{1,5}|[a-zA-Z][a-zA-Z0-9]{1,7});")
-CONTROLS = "".join(chr(c) for c in range(0xA0) if not chr(c).isprintable() and chr(c) not in "\t\n\r\x85")
-INVISIBLE = "\u200b\u200e\u200f\u2060\u2061\u2062\u2063\u2064\ufeff\u202a\u202b\u202c\u202d\u202e"
+UNSEEN = filters.INVISIBLE.findall("".join(map(chr, range(0x10000))))  # what regard data prepare deletes
+# With the controls that Python takes for white space, and prepare for a space.
+CONTROLS = "".join(c for c in UNSEEN if unicodedata.category(c) == "Cc") + "\x0b\x0c\x1c\x1d\x1e\x1f"
+SOFT_HYPHEN = "\u00ad"
+WIDTHLESS = "".join(c for c in UNSEEN if c not in CONTROLS and c != SOFT_HYPHEN)
 COMBINING = "".join(map(chr, range(0x300, 0x370)))
 
 
@@ -58,7 +63,7 @@ PATTERNS = (
         "Decode them where the text was extracted (JSON, URL, mail).", 0.0001,
     ),
     Pattern(
-        "control-characters", re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]"), CONTROLS,
+        "control-characters", re.compile(f"[{CONTROLS}]"), CONTROLS,
         "hold control characters.", "Delete them: tr -d '\\000-\\010\\013\\014\\016-\\037\\177' does for most.", 0.0001,
     ),
     Pattern(
@@ -71,12 +76,12 @@ PATTERNS = (
         "If these are several columns, cut out the one you need; else replace tabs by spaces.", 0.0001,
     ),
     Pattern(
-        "zero-width-characters", re.compile(f"[{INVISIBLE}]"), INVISIBLE,
+        "zero-width-characters", re.compile(f"[{WIDTHLESS}]"), WIDTHLESS,
         "hold characters without width (U+200B, a BOM, direction marks).", "Delete them.", 0.0001,
     ),
     Pattern(
-        "soft-hyphens", re.compile("\u00ad"), "\u00ad", "hold soft hyphens, which split words where nobody sees it.",
-        "Delete U+00AD.", 0.001,
+        "soft-hyphens", re.compile(SOFT_HYPHEN), SOFT_HYPHEN,
+        "hold soft hyphens, which split words where nobody sees it.", "Delete U+00AD.", 0.001,
     ),
     Pattern(
         "decomposed-accents", re.compile("(?<=[A-Za-z])[\u0300-\u036f]"), COMBINING,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from statistics import median
+from statistics import median, median_low
 from typing import Any
 
 from regard.doctor.findings import Finding, at_lines
@@ -32,12 +32,14 @@ def divergence(records: Sequence[Record], file: str) -> Iterator[Finding]:
             "Lower the learning rate, raise train.warmup_steps or set train.clip_norm = 1.",
         )  # fmt: skip
         return
-    if len(points) < 4:
+    lowest = min(range(len(points)), key=lambda i: points[i][2], default=0)
+    later = points[lowest + 1 :]
+    if len(later) < 2:
         return
-    _, step, least = min(points, key=lambda point: point[2])
-    last = median(loss for _, _, loss in points[-3:])
+    _, step, least = points[lowest]
+    last = median_low(loss for _, _, loss in later[-3:])  # of two the lower: one report alone is a spike
     if last > least + max(0.7, 0.25 * least):
-        after = next(number for number, later, loss in points if later > step and loss > least + (last - least) / 2)
+        after = next(line for line, _, loss in later if loss > least + (last - least) / 2)
         yield Finding(
             "diverged", "error", at_lines(file, [after]),
             f"The training loss was {least:.2f} at step {step:,} and has gone up to {last:.2f}.",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from regard.config import Recipe, find, resolve
 from regard.data.generated import CORPORA
+from regard.data.prepared import Prepared, read_index
 from regard.data.tokenizer import TokenizerPair
 from regard.doctor import characters, curve, pairs, subwords
 from regard.doctor import splits as between_splits
@@ -34,7 +35,8 @@ class Subject:
     recipe: Recipe | None = None
     recipe_file: str = ""
     run: Run | None = None
-    missing: tuple[Finding, ...] = ()  # texts that the recipe names but that are not there
+    missing: tuple[Finding, ...] = ()  # texts that the recipe names but that are not there, or not whole
+    languages: tuple[str, ...] = ()  # as prepared data has them
 
 
 def silence(what: str) -> None:
@@ -48,7 +50,7 @@ def examine(
     the gravest first. `files` stand in for the recipe's text: {"train": (source, target), …}. `languages` are those of
     source and target, where the files' names do not tell. `say` is told what is being looked at."""
     opened = open_subject(subject, files or {}, say)
-    found = [*opened.missing, *texts(opened.splits, languages, say)]
+    found = [*opened.missing, *texts(opened.splits, languages or opened.languages, say)]
     if opened.recipe:
         from regard.doctor import recipe as recipes  # here: it loads torch
 
@@ -88,7 +90,19 @@ def open_subject(subject: str | Path | None, files: Files, say: Say) -> Subject:
             what, fix = f"The text cannot be read: {error}", f"Get it, correct [data], or give it with --{split}."
             if what not in [finding.what for finding in missing]:
                 missing.append(Finding("text-missing", "note" if run else "error", Where((file,)), what, fix))
-    return Subject(splits, recipe, file, run, tuple(missing))
+    languages: tuple[str, ...] = ()
+    if recipe and recipe.data.prepared and splits.keys() - files.keys():
+        missing += damage(Path(recipe.data.prepared))
+        languages = tuple(read_index(Path(recipe.data.prepared))["languages"])
+    return Subject(splits, recipe, file, run, tuple(missing), languages)
+
+
+def damage(folder: Path) -> Iterator[Finding]:
+    """What keeps prepared data from being trained on."""
+    try:
+        Prepared.open(folder)
+    except RegardError as error:
+        yield Finding("prepared-damaged", "error", Where((str(folder),)), str(error), "")
 
 
 def texts(splits: Mapping[str, Bitext], languages: Sequence[str], say: Say) -> Iterator[Finding]:
@@ -133,7 +147,8 @@ def trained(run: Run, splits: Mapping[str, Bitext], given_test: bool, say: Say) 
         tokenizers = TokenizerPair.load(run.tokenizer)
     except RegardError:
         return  # said already
-    yield from vocabulary(run, tokenizers, splits)
+    if not any(finding.code == "tokenizer-mismatch" for finding in broken):
+        yield from vocabulary(run, tokenizers, splits)
     if any(finding.severity == "error" for finding in broken):
         return
     yield from weights.embeddings(run, load_weights(run), tokenizers)

@@ -6,12 +6,12 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from string import ascii_letters
 
-from regard.data.scripts import SCRIPTS
+from regard.data.scripts import LANGUAGES, SCRIPTS
 from regard.doctor.findings import Finding, at_lines, examples_of, examples_of_pairs, grade, share
 from regard.doctor.texts import Bitext, Side, Sought, scan
 
@@ -46,7 +46,6 @@ COMMON = {
 WORDS = {language: frozenset(words.split()) for language, words in COMMON.items()}
 WORD = re.compile(r"[^\W\d_]+")
 
-COMPANIONS = {"Kana": {"Han"}, "Han": {"Kana"}, "Hangul": {"Han"}}
 HOMOGLYPHS = re.compile("[\u0370-\u052f](?:(?<=[A-Za-z].)|(?=[A-Za-z]))")
 LATIN = ascii_letters
 
@@ -194,6 +193,13 @@ def third_languages(side: Side, other: Side) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def companions(counts: Mapping[str, int], main: str) -> set[str]:
+    """A text's main script, and those that stand in one sentence with it: Han beside kana or Hangul. It is the kana, or
+    the Hangul, that tells whose Han it is."""
+    mixed = [names.split() for names in LANGUAGES if "Han" in names.split()]
+    return {main}.union(*(names for names in mixed if main in names and counts[names[0]] > 0.05 * counts[main]))
+
+
 def scripts(side: Side) -> Iterator[Finding]:
     """Lines in another script than the rest of the file, and words made of two scripts."""
     sample = "".join(sampled(side.lines, 2_000))
@@ -201,7 +207,7 @@ def scripts(side: Side) -> Iterator[Finding]:
     main = max(counts, key=lambda name: counts[name])
     if counts[main] < 100:
         return
-    own = {main} | COMPANIONS.get(main, set())
+    own = companions(counts, main)
     foreign = re.compile("[" + "".join(letters for name, letters in SCRIPTS.items() if name not in own) + "]")
     home = re.compile("[" + "".join(SCRIPTS[name] for name in sorted(own)) + "]")
     found = scan(side.lines, {"foreign": Sought(foreign, LATIN, True), "mixed": Sought(HOMOGLYPHS, beyond_ascii=True)})

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from regard.data.scripts import SCRIPTS, UNSPACED, script_of
 from regard.data.tokenizer import Ragged
 
 STEM = 6  # letters of a word that count
@@ -26,8 +27,9 @@ MOST_LINKS = 6_000_000  # pairs of a source and a target word to learn from
 ROUNDS = 4
 CHANCE = 0.15  # how often a target word comes from nowhere: bounds what one word can say against a pair
 
-UNSPACED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff"  # scripts without spaces: a character is a word
-WORD = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+|[?!;:()]")
+# Scripts of languages without spaces: there a character is a word.
+UNBROKEN = "".join(SCRIPTS[name] for name in sorted({name for code in UNSPACED for name in script_of(code).split()}))
+WORD = re.compile(rf"[{UNBROKEN}]|[^\W{UNBROKEN}]+|[?!;:()]")
 
 
 def stems(line: str) -> set[str]:

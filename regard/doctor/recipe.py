@@ -13,8 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from regard.config import Recipe
+from regard.data.tokenizer import TokenizerPair
 from regard.doctor.findings import Finding, Severity, at_lines
 from regard.doctor.texts import Bitext
+from regard.errors import RegardError
 from regard.training.optim import learning_rate
 
 # The peak rate times √d_model: 0.016 in the paper's models of 6 layers, 0.05 in the built-in ones of 2.
@@ -97,14 +99,20 @@ def warmup(recipe: Recipe, text: TextSize | None, file: str) -> Iterator[Finding
 
 
 def vocabulary(recipe: Recipe, text: TextSize | None, file: str) -> Iterator[Finding]:
-    size = recipe.tokenizer.vocab_size
+    size, key, again = recipe.tokenizer.vocab_size, "tokenizer.vocab_size", "Set tokenizer.vocab_size to"
+    if recipe.data.prepared:  # it has its tokenizer with it
+        try:
+            size = TokenizerPair.load(Path(recipe.data.prepared) / "tokenizer").source.vocab_size
+        except RegardError:
+            return  # the text is missing too, which is a finding of its own
+        key, again = "data.prepared", "Prepare the data again with --vocab-size"
     if text and size * WORDS_PER_PIECE > text.words and size > 300:
         fitting = max(100, text.words // (4 * WORDS_PER_PIECE) // 100 * 100)
         yield found(
-            file, "tokenizer.vocab_size", "vocabulary-large", "warning",
-            f"tokenizer.vocab_size = {size:,} for {text.words:,} words of text: an entry is seen "
+            file, key, "vocabulary-large", "warning",
+            f"The vocabulary has {size:,} entries for {text.words:,} words of text: an entry is seen "
             f"{text.words / size:.0f} times on average, and most of them hardly ever.",
-            f"Set tokenizer.vocab_size to about {min(fitting, 32_000):,}.",
+            f"{again} about {min(fitting, 32_000):,}.",
         )  # fmt: skip
 
 

@@ -2,55 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import combinations
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
+from regard.data.filters import near
 from regard.doctor.characters import style
 from regard.doctor.findings import Finding, at_lines, examples_of, examples_of_pairs, grade
 from regard.doctor.languages import Profile, identify, sampled, words
 from regard.doctor.texts import Bitext
 
-FEWEST_WORDS = 3  # of a sentence that can leak
+FEWEST_WORDS, FEWEST_LETTERS = 3, 8  # of a sentence that can leak; shorter ones meet by chance
+ALIKE = 0.005  # share of targets that two different sources may have in common
 LONG = 12  # words beyond which two texts share a sentence by no chance
 OPPOSITES = (("cased", "lower-cased"), ("tokenised", "raw"))
-IGNORED = str.maketrans("", "", " \t\u00a0_-–—.,;:!?'\"`´‘’‚“”„«»‹›()[]{}<>/&…")
 
 
-def core(line: str) -> str:
-    """What is left of a sentence when case, spaces and punctuation do not count."""
-    return line.lower().translate(IGNORED)
+@dataclass
+class HeldOut:
+    """The sentences of a held-out text by their near forms, and where a training text has them."""
+
+    bitext: Bitext
+    wanted: tuple[dict[str, list[int]], dict[str, list[int]]]  # of source and target: near form → lines
+    found: tuple[dict[int, int], dict[int, int]]  # line → training line
+    whole: set[int]  # lines that training text has with the same translation
+
+    @classmethod
+    def of(cls, bitext: Bitext) -> HeldOut:
+        wanted: tuple[dict[str, list[int]], dict[str, list[int]]] = ({}, {})
+        for side, forms in zip(bitext.sides, wanted, strict=True):
+            for number, line in enumerate(side.lines, start=1):
+                near_form = form(line)
+                if len(near_form) >= FEWEST_LETTERS and len(words(line)) >= FEWEST_WORDS:
+                    forms.setdefault(near_form, []).append(number)
+        return cls(bitext, wanted, ({}, {}), set())
+
+    def meet(self, number: int, source: str, target: str) -> None:
+        """A training pair, by its near forms."""
+        sources, targets = self.wanted[0].get(source, ()), self.wanted[1].get(target, ())
+        for lines, found in zip((sources, targets), self.found, strict=True):
+            for line in lines:
+                found.setdefault(line, number)
+        self.whole.update(set(sources) & set(targets))
+
+    def findings(self, train: Bitext) -> Iterator[Finding]:
+        """Sentences whose source is known; and those of which only the target is."""
+        by_source, by_target = self.found
+        by_target = {line: number for line, number in by_target.items() if line not in by_source}
+        for i, found in enumerate((by_source, by_target)):
+            if found:
+                yield self.finding(i, found, train)
+
+    def finding(self, i: int, found: dict[int, int], train: Bitext) -> Finding:
+        numbers, side, split = sorted(found), self.bitext.sides[i], self.bitext.split
+        total, many = len(side.lines), len(found) > 1
+        tested = split == "test" and train.split == "train"
+        severity = grade(len(numbers), total, ALIKE if i == 1 else 0.0 if tested else 0.001, 0.02)
+        known = self.whole if i == 0 else set(numbers)
+        if severity == "note" and any(len(words(side.lines[n - 1])) > LONG for n in known):
+            severity = "warning"
+        theirs = ", ".join(f"{found[n]:,}" for n in numbers[:3]) + (" …" if len(numbers) > 3 else "")
+        what = "sentences" if i == 0 else "targets"
+        same = f"{len(self.whole):,} with the same translation" if i == 0 else "for another source"
+        return Finding(
+            "leakage", severity, at_lines(side.file, numbers),
+            f"{len(numbers):,} of {total:,} {split} {what} {'are' if many else 'is'} in {train.split} too "
+            f"({train.sides[i].file}, line{'s' if many else ''} {theirs}), {same}.",
+            f"Take {'them' if many else 'it'} out of {train.split}: a score on what was trained on says nothing.",
+            examples_of(side.lines, numbers),
+        )  # fmt: skip
 
 
-def leaks(held_out: Bitext, train: Bitext) -> Iterator[Finding]:
-    """Held-out sentences that training text has too, case and punctuation aside."""
-    wanted: dict[str, list[int]] = {}
-    for number, line in enumerate(held_out.source.lines, start=1):
-        if len(words(line)) >= FEWEST_WORDS:
-            wanted.setdefault(core(line), []).append(number)
-    found: dict[int, int] = {}  # held-out line → training line
-    whole = set()
+def form(line: str) -> str:
+    """The near form by which regard data prepare knows a sentence."""
+    return near(unicodedata.normalize("NFC", line))
+
+
+def leaks(train: Bitext, others: Sequence[Bitext]) -> Iterator[Finding]:
+    """Held-out sentences that training text has too; case, punctuation, spacing and numbers aside."""
+    held_out = [HeldOut.of(bitext) for bitext in others]
     for number, (source, target) in enumerate(train.pairs(), start=1):
-        for same in wanted.get(core(source), ()):
-            found.setdefault(same, number)
-            if same <= len(held_out) and core(target) == core(held_out.target.lines[same - 1]):
-                whole.add(same)
-    numbers = sorted(found)
-    if not numbers:
-        return
-    total = len(held_out.source.lines)
-    chance = 0.0 if held_out.split == "test" and train.split == "train" else 0.001
-    severity = grade(len(numbers), total, chance, 0.02)
-    if severity == "note" and any(len(words(held_out.source.lines[n - 1])) > LONG for n in whole):
-        severity = "warning"
-    theirs = ", ".join(f"{found[n]:,}" for n in numbers[:3]) + (" …" if len(numbers) > 3 else "")
-    many = len(numbers) > 1
-    yield Finding(
-        "leakage", severity, at_lines(held_out.source.file, numbers),
-        f"{len(numbers):,} of {total:,} {held_out.split} sentences {'are' if many else 'is'} in {train.split} too "
-        f"({train.source.file}, line{'s' if many else ''} {theirs}), {len(whole):,} with the same translation.",
-        f"Take {'them' if many else 'it'} out of {train.split}: a score on what was trained on says nothing.",
-        examples_of(held_out.source.lines, numbers),
-    )  # fmt: skip
+        forms = form(source), form(target)
+        for one in held_out:
+            one.meet(number, *forms)
+    for one in held_out:
+        yield from one.findings(train)
 
 
 def prepared_alike(train: Bitext, other: Bitext) -> Iterator[Finding]:
@@ -90,8 +126,8 @@ def same_direction(train: Bitext, other: Bitext, profile: Profile) -> Iterator[F
 
 def between(splits: Mapping[str, Bitext], profile: Profile | None) -> Iterator[Finding]:
     """All that is wrong between the splits there are."""
-    for a, b in combinations(splits, 2):
-        yield from leaks(splits[b], splits[a])
+    for i, train in enumerate(splits.values()):
+        yield from leaks(train, list(splits.values())[i + 1 :])
     if "train" in splits:
         for name, other in splits.items():
             if name != "train":

@@ -15,6 +15,7 @@ from regard.config import DataConfig
 from regard.data import fetch
 from regard.data.corpus import built_in
 from regard.data.files import open_bytes
+from regard.data.prepared import SIDES, read_index
 
 SPLITS = ("train", "valid", "test")
 CHUNK = 20_000  # lines searched at once
@@ -72,7 +73,10 @@ def read_bitext(split: str, source: Path, target: Path) -> Bitext:
 
 
 def text_of(data: DataConfig, split: str) -> Bitext | None:
-    """A split of a recipe: its files, those of a fetched corpus, or some of a built-in one under names in brackets."""
+    """A split of a recipe: its files, those of prepared data or of a fetched corpus, or some of a built-in one under
+    names in brackets."""
+    if data.prepared:
+        return prepared_text(Path(data.prepared), split)
     if data.corpus in fetch.CORPORA:
         return read_bitext(split, *fetch.files(data.corpus, split))
     if data.corpus:
@@ -81,6 +85,13 @@ def text_of(data: DataConfig, split: str) -> Bitext | None:
         return Bitext(split, Side(names[0], corpus.source), Side(names[1], corpus.target))
     files = getattr(data, split)
     return read_bitext(split, Path(files[0]), Path(files[1])) if files else None
+
+
+def prepared_text(folder: Path, split: str) -> Bitext | None:
+    names = [f"{split}.{side}.text" if split == "train" else f"{split}.{side}" for side in SIDES]
+    if names[0] not in read_index(folder)["files"]:
+        return None
+    return read_bitext(split, folder / names[0], folder / names[1])
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor
 
 from regard.config import differences, resolve
@@ -17,15 +16,22 @@ from regard.errors import RegardError
 from regard.training import checkpoint
 from regard.training.run import Run
 
+TRAINING = "training.safetensors"
 SMALL = 0.02  # of the median norm, below which an embedding is dead
 
 
 def sound(run: Run) -> Iterator[Finding]:
     """Every file of weights against its checksum, and each number against being none."""
-    files = [run.checkpoint(step) / "model.safetensors" for step in run.steps()]
+    files = []
+    for step in run.steps():
+        folder = run.checkpoint(step)
+        try:
+            files += [folder / name for name in checkpoint.load_state(folder)["checksums"]]
+        except RegardError as error:
+            yield Finding("weights-damaged", "error", Where((str(folder / "state.json"),)), str(error), "")
     if run.averaged.exists():
         files.append(run.averaged)
-    if not files:
+    if not files and not run.steps():
         yield Finding(
             "no-weights", "error", Where((str(run.path),)), "The run has no checkpoint.", "Train it with regard train."
         )
@@ -39,12 +45,13 @@ def sound(run: Run) -> Iterator[Finding]:
         if broken:
             yield Finding(
                 "not-a-number", "error", Where((str(path),)),
-                f"{len(broken)} of {len(tensors)} weight matrices hold NaN or infinity.",
+                f"{len(broken)} of {len(tensors)} tensors hold NaN or infinity.",
                 "Go on from an earlier checkpoint with a lower learning rate; delete this one.", tuple(broken[:3]),
             )  # fmt: skip
 
 
 def read(run: Run, path: Path) -> dict[str, Tensor]:
+    """The averaged weights, or a file of a checkpoint."""
     if path == run.averaged:
         return checkpoint.load_averaged(run)
     return checkpoint.load_tensors(path, checkpoint.load_state(path.parent)["checksums"][path.name])
@@ -124,7 +131,7 @@ def moved(run: Run, name: str, size: int) -> Tensor:
     """Which rows Adam has seen a gradient for."""
     if not run.steps():
         return torch.ones(size, dtype=torch.bool)
-    path = run.checkpoint(run.steps()[-1]) / "training.safetensors"
-    key = f"exp_avg_sq/{name}"
-    tensors = load_file(path) if path.exists() else {}
+    folder, key = run.checkpoint(run.steps()[-1]), f"exp_avg_sq/{name}"
+    saved = checkpoint.load_state(folder)["checksums"]
+    tensors = read(run, folder / TRAINING) if TRAINING in saved else {}
     return (tensors[key] != 0).any(dim=1) if key in tensors else torch.ones(size, dtype=torch.bool)

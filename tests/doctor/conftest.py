@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from regard.config import DataConfig
 from regard.data.corpus import load_required
+from regard.doctor.findings import Where
 from regard.training.start import fit
 
+Documented = dict[str, dict[str, tuple[str, str]]]  # kind → what is planted → what is named, and its place
 SIZES = {"train": 1_500, "valid": 150, "test": 150}
 NOUNS = "dog:Hund man:Mann boy:Junge father:Vater teacher:Lehrer brother:Bruder king:König doctor:Arzt friend:Freund"
 VERBS = "sees:sieht hears:hört knows:kennt finds:findet needs:braucht helps:hilft calls:ruft follows:folgt"
@@ -30,8 +34,11 @@ def write_splits(folder: Path, splits: dict[str, tuple[list[str], list[str]]]) -
 
 @pytest.fixture(scope="session")
 def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_clean(tmp_path_factory.mktemp("clean"))
+
+
+def write_clean(folder: Path) -> Path:
     """train, valid and test of the built-in English–German corpus as files."""
-    folder = tmp_path_factory.mktemp("clean")
     config = DataConfig(corpus="en-de", **{f"{split}_size": size for split, size in SIZES.items()})
     corpora = {split: load_required(config, split) for split in SIZES}
     write_splits(folder, {split: (corpus.source, corpus.target) for split, corpus in corpora.items()})
@@ -52,7 +59,7 @@ def simple_pairs(n: int, seed: int) -> tuple[list[str], list[str]]:
     return list(pairs), list(pairs.values())
 
 
-RECIPE = {
+RECIPE: dict[str, Any] = {
     "name": "simple",
     "tokenizer": {"vocab_size": 140},
     "model": {"n_layers": 1, "d_model": 48, "d_ff": 96, "n_heads": 2, "dropout": 0.0, "norm": "pre"},
@@ -66,11 +73,51 @@ RECIPE = {
 
 @pytest.fixture(scope="session")
 def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train_run(tmp_path_factory.mktemp("learned"))
+
+
+def train_run(folder: Path) -> Path:
     """A run that translates its small language well; its text lies beside it."""
-    folder = tmp_path_factory.mktemp("learned")
     source, target = simple_pairs(2_600, 1)
     cuts = {"train": slice(0, 2_400), "valid": slice(2_400, 2_500), "test": slice(2_500, 2_600)}
     files = write_splits(folder, {split: (source[cut], target[cut]) for split, cut in cuts.items()})
     data = {split: [str(path) for path in pair] for split, pair in files.items()}
     fit({**RECIPE, "data": data}, folder / "run", console=Console(quiet=True))
     return folder / "run"
+
+
+@pytest.fixture
+def few(tmp_path: Path) -> dict[str, Any]:
+    """A recipe with far too many steps for its fifteen pairs, though it has dropout."""
+    source, target = simple_pairs(300, 1)
+    cuts = {"train": slice(0, 15), "valid": slice(200, 300)}
+    files = write_splits(tmp_path, {split: (source[cut], target[cut]) for split, cut in cuts.items()})
+    return {
+        **RECIPE, "data": {split: [str(path) for path in pair] for split, pair in files.items()},
+        "model": {**RECIPE["model"], "dropout": 0.1}, "train": {**RECIPE["train"], "steps": 320, "peak_lr": 4e-3},
+    }  # fmt: skip
+
+
+def short_place(where: Where) -> str:
+    """A place with the last names of its files, as the results give it."""
+    return str(Where(tuple(Path(file).name for file in where.files), where.spans))
+
+
+@pytest.fixture(scope="session")
+def documented() -> Documented:
+    """The table of faults in docs/results.md. `python tests/doctor/table.py` makes it again."""
+    text = (Path(__file__).parents[2] / "docs" / "results.md").read_text(encoding="utf-8")
+    rows = [
+        [cell.strip() for cell in line.split("|")[2:-1]]
+        for line in text.partition("## The doctor\n")[2].partition("\n## ")[0].splitlines()
+        if line[2:3].isdigit()
+    ]
+    table: Documented = {}
+    for kind, planted, code, where, _ in rows:
+        table.setdefault(kind, {})[planted] = code.strip("`"), where
+    return table
+
+
+@pytest.fixture
+def place() -> Callable[[Where], str]:
+    return short_place

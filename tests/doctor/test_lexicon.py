@@ -60,3 +60,4 @@ def test_a_pair_is_not_judged_by_what_it_has_taught() -> None:
 
 def test_text_without_spaces_is_cut_into_characters() -> None:
     assert stems("我在家。 Translations?") == {"我", "在", "家", "transl", "?"}
+    assert stems("ខ្ញុំ") > {"ខ", "ញ"}  # Khmer, as every language that prepare knows to have no spaces

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from regard.config import resolve, shipped, to_toml
+from regard.config import resolve, shipped
 from regard.doctor.examine import examine
+from regard.doctor.findings import Finding, Where
 from regard.doctor.recipe import examine as examine_recipe
 
+Documented = dict[str, dict[str, tuple[str, str]]]
 SOUND: dict[str, Any] = {
     "name": "sound",
     "tokenizer": {"vocab_size": 400},
@@ -43,30 +47,48 @@ FAULTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def codes(recipe: dict[str, Any], changes: dict[str, Any], clean: Path, folder: Path) -> dict[str, list[str]]:
-    """What is found above a note, with the files it is found in."""
+def write_recipe(path: Path, recipe: dict[str, Any], changes: dict[str, Any]) -> None:
+    """What was chosen and nothing else, so that its lines stay where they are when regard learns a new key."""
+    sections = {name: dict(section) for name, section in recipe.items() if isinstance(section, dict)}
+    for key, value in changes.items():
+        section, name = key.split(".")
+        sections.setdefault(section, {})[name] = value
+    lines = [f"name = {json.dumps(recipe['name'])}"]
+    for section, values in sections.items():
+        lines += ["", f"[{section}]", *(f"{name} = {json.dumps(value)}" for name, value in values.items())]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def diagnose(recipe: dict[str, Any], changes: dict[str, Any], clean: Path, folder: Path) -> list[Finding]:
+    """What is found above a note."""
     data = {split: [str(clean / f"{split}.{side}") for side in ("en", "de")] for split in ("train", "valid", "test")}
-    (folder / "my.toml").write_text(to_toml(resolve({**recipe, "data": data}, changes)), encoding="utf-8")
-    found = examine(folder / "my.toml")
-    return {finding.code: list(finding.where.files) for finding in found if finding.severity != "note"}
+    write_recipe(folder / "my.toml", {**recipe, "data": data}, changes)
+    return [finding for finding in examine(folder / "my.toml") if finding.severity != "note"]
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_bad_number_is_named_in_its_recipe(name: str, clean: Path, tmp_path: Path) -> None:
+def test_a_bad_number_is_named_in_its_recipe(
+    name: str, clean: Path, tmp_path: Path, documented: Documented, place: Callable[[Where], str]
+) -> None:
     code, changes = FAULTS[name]
-    assert codes(SOUND, changes, clean, tmp_path) == {code: [str(tmp_path / "my.toml")]}
+    found = diagnose(SOUND, changes, clean, tmp_path)
+    assert [(finding.code, finding.where.files) for finding in found] == [(code, (str(tmp_path / "my.toml"),))]
+    assert documented["recipe"][name] == (code, place(found[0].where))
+
+
+def test_the_results_list_every_fault(documented: Documented) -> None:
+    assert list(documented["recipe"]) == list(FAULTS)
 
 
 def test_a_bad_number_is_named_with_its_line(clean: Path, tmp_path: Path) -> None:
     """Both numbers that make the peak, where they stand in the file; a comment or another section's key is no match."""
-    codes(SOUND, {"train.lr_scale": 20.0}, clean, tmp_path)
+    (found,) = diagnose(SOUND, {"train.lr_scale": 20.0}, clean, tmp_path)
     lines = (tmp_path / "my.toml").read_text(encoding="utf-8").splitlines()
-    (found,) = [f for f in examine(tmp_path / "my.toml") if f.code == "learning-rate-high"]
     assert [lines[n - 1] for n in found.lines] == ["warmup_steps = 400", "lr_scale = 20.0"]
 
 
 def test_a_sound_recipe_is_passed_in_silence(clean: Path, tmp_path: Path) -> None:
-    assert not codes(SOUND, {}, clean, tmp_path)
+    assert not diagnose(SOUND, {}, clean, tmp_path)
 
 
 @pytest.mark.parametrize("recipe", [{"model": {"preset": "base"}}, {"model": {"preset": "big"}}, *shipped()])
@@ -82,6 +104,6 @@ def test_built_in_corpora_are_passed_in_silence(name: str) -> None:
 
 def test_text_that_is_not_here_is_said_once(tmp_path: Path) -> None:
     missing = {f"data.{split}": ["no.en", "no.de"] for split in ("train", "valid")}
-    (tmp_path / "my.toml").write_text(to_toml(resolve(SOUND, missing)), encoding="utf-8")
+    write_recipe(tmp_path / "my.toml", SOUND, missing)
     found = [finding for finding in examine(tmp_path / "my.toml") if finding.severity != "note"]
     assert [finding.code for finding in found] == ["text-missing"]

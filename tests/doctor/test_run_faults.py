@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,19 @@ from regard.data import tokenizer as subwords
 from regard.data.tokenizer import EOS, TokenizerPair
 from regard.doctor import outputs
 from regard.doctor.examine import examine
+from regard.doctor.findings import Where
 from regard.doctor.languages import Profile
 from regard.training import checkpoint
 from regard.training.run import Run
 
 Weights = dict[str, Tensor]
+Documented = dict[str, dict[str, tuple[str, str]]]
 LAST_NORM = "decoder.norm"
 
 
-def alter(run: Path, change: Callable[[Weights], object]) -> None:
-    """Change the weights of every checkpoint, with checksums to match."""
-    for path in Run(run).checkpoints.glob("step-*/model.safetensors"):
+def alter(run: Path, change: Callable[[Weights], object], name: str = "model.safetensors") -> None:
+    """Change a file of every checkpoint, with checksums to match."""
+    for path in Run(run).checkpoints.glob(f"step-*/{name}"):
         tensors = load_file(path)
         change(tensors)
         save_file(tensors, path)
@@ -73,9 +76,12 @@ def dead_rows(run: Path) -> None:
     alter(run, lambda tensors: [t[20:40].zero_() for name, t in tensors.items() if name.endswith("tokens.weight")])
 
 
-def cut_file(run: Path) -> None:
-    for path in Run(run).checkpoints.glob("step-*/model.safetensors"):
-        path.write_bytes(path.read_bytes()[:-100])
+def cut(name: str) -> Callable[[Path], None]:
+    def damage(run: Path) -> None:
+        for path in Run(run).checkpoints.glob(f"step-*/{name}"):
+            path.write_bytes(path.read_bytes()[:-100])
+
+    return damage
 
 
 def other_tokenizer(run: Path) -> None:
@@ -132,52 +138,81 @@ def piece(text: str) -> Callable[[Path], int]:
     return lambda run: TokenizerPair.load(run / "tokenizer").target.encode([text])[0][-2]
 
 
-FAULTS: dict[str, tuple[str, Callable[[Path], object], str]] = {
-    "loss is no number": ("diverged", log(lambda train, _: train[12].update(loss=math.nan)), "log.jsonl"),
-    "loss goes up again": ("diverged", log(goes_up), "log.jsonl"),
-    "loss spike": ("loss-spikes", log(lambda train, _: train[14].update(loss=4.4)), "log.jsonl"),
-    "loss rises where the rate peaks": ("learning-rate-high", log(rises_at_peak), "log.jsonl"),
-    "validation worse, training better": ("overfitting", log(learns_by_heart), "log.jsonl"),
-    "loss stands still": ("no-learning", log(stands_still), "log.jsonl"),
-    "NaN in the weights": ("not-a-number", not_a_number, "model.safetensors"),
-    "weights cut off": ("weights-damaged", cut_file, "model.safetensors"),
-    "another tokenizer": ("tokenizer-mismatch", other_tokenizer, "tokenizer"),
-    "no tokenizer": ("tokenizer-damaged", no_tokenizer, "tokenizer"),
-    "recipe edited after training": ("recipe-changed", other_recipe, "recipe.toml"),
-    "twenty embeddings zero": ("dead-embeddings", dead_rows, ""),
-    "cross-attention uniform": ("attention-collapsed", zero("cross_attn.w_q"), "run"),
-    "decoder deaf to the source": ("output-ignores-source", zero("cross_attn.w_o"), "valid.en"),
-    "model says nothing": ("output-empty", always(lambda _: EOS), "valid.en"),
-    "model repeats a word for ever": ("output-repeats", always(piece("Hund")), "valid.en"),
-    "outputs much too long": ("output-length", always(piece("Hund")), "valid.en"),
+@dataclass(frozen=True)
+class Fault:
+    code: str
+    damage: Callable[[Path], object]
+    place: str  # beside the run's folder; LAST stands for its last checkpoint
+    step: int = 0  # of the record of the log that is named
+    also: tuple[str, ...] = ()  # what else is true then
+
+
+LOG, MODEL, TRAINING = "run/log.jsonl", "LAST/model.safetensors", "LAST/training.safetensors"
+DEAF, LONG = "output-ignores-source", "output-length"
+
+FAULTS = {
+    "loss is no number": Fault("diverged", log(lambda train, _: train[12].update(loss=math.nan)), LOG, 130),
+    "loss goes up again": Fault("diverged", log(goes_up), LOG, 190, ("loss-spikes",)),
+    "loss spike": Fault("loss-spikes", log(lambda train, _: train[14].update(loss=4.4)), LOG, 150),
+    "loss rises where the rate peaks": Fault("learning-rate-high", log(rises_at_peak), LOG, 40, ("diverged",)),
+    "validation worse, training better": Fault("overfitting", log(learns_by_heart), LOG, 80),
+    "loss stands still": Fault("no-learning", log(stands_still), LOG),
+    "NaN in the weights": Fault("not-a-number", not_a_number, MODEL),
+    "weights cut off": Fault("weights-damaged", cut("model.safetensors"), MODEL),
+    "optimiser's state cut off": Fault("weights-damaged", cut("training.safetensors"), TRAINING),
+    "state of a checkpoint cut off": Fault("weights-damaged", cut("state.json"), "LAST/state.json"),
+    "another tokenizer": Fault("tokenizer-mismatch", other_tokenizer, "run/tokenizer"),
+    "no tokenizer": Fault("tokenizer-damaged", no_tokenizer, "run/tokenizer"),
+    "recipe edited after training": Fault("recipe-changed", other_recipe, "run/recipe.toml"),
+    "twenty embeddings zero": Fault("dead-embeddings", dead_rows, "LAST"),
+    "cross-attention uniform": Fault("attention-collapsed", zero("cross_attn.w_q"), "run", also=(DEAF,)),
+    "decoder deaf to the source": Fault("output-ignores-source", zero("cross_attn.w_o"), "valid.en"),
+    "model says nothing": Fault("output-empty", always(lambda _: EOS), "valid.en", also=(LONG,)),
+    "model repeats a word for ever": Fault("output-repeats", always(piece("Hund")), "valid.en", also=(DEAF, LONG)),
+    "outputs much too long": Fault("output-length", always(piece("Hund")), "valid.en", also=(DEAF, "output-repeats")),
 }
+
+
+def expected(fault: Fault, run: Path) -> str:
+    """The path of a fault's place. The text lies where the run's recipe says."""
+    if fault.place == "valid.en":
+        return str(Run(run).recipe.data.valid[0])
+    steps = Run(run).steps()
+    return str(run.parent / fault.place.replace("LAST", f"run/checkpoints/step-{steps[-1]:06}"))
 
 
 @pytest.fixture
 def damaged(learned: Path, tmp_path: Path) -> Path:
-    """A copy of the run and its text, which the run's recipe names where they were."""
-    shutil.copytree(learned, tmp_path / "run", symlinks=True)
-    for path in learned.parent.glob("*.??"):
-        shutil.copy(path, tmp_path)
-    return tmp_path / "run"
+    return copy(learned, tmp_path)
+
+
+def copy(run: Path, folder: Path) -> Path:
+    """The run and its text, which the run's recipe names where they were."""
+    shutil.copytree(run, folder / "run", symlinks=True)
+    for path in run.parent.glob("*.??"):
+        shutil.copy(path, folder)
+    return folder / "run"
+
+
+def test_the_results_list_every_fault(documented: Documented) -> None:
+    assert {name: code for name, (code, _) in documented["run"].items()} == {n: f.code for n, f in FAULTS.items()}
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_damaged_run_is_named(name: str, damaged: Path) -> None:
-    code, damage, file = FAULTS[name]
-    damage(damaged)
+def test_a_damaged_run_is_named_and_nothing_else(
+    name: str, damaged: Path, documented: Documented, place: Callable[[Where], str]
+) -> None:
+    fault = FAULTS[name]
+    where = expected(fault, damaged)
+    fault.damage(damaged)
     found = [finding for finding in examine(damaged) if finding.severity != "note"]
-    mine = [finding for finding in found if finding.code == code]
-    assert mine, [(finding.code, finding.what) for finding in found]
-    assert any(file in str(finding.where) for finding in mine)
-
-
-def test_a_divergence_is_named_with_its_line_of_the_log(damaged: Path) -> None:
-    log(lambda train, _: train[12].update(loss=math.nan))(damaged)
-    lines = (damaged / "log.jsonl").read_text().splitlines()
-    expected = 1 + next(i for i, line in enumerate(lines) if "NaN" in line)
-    found = [finding for finding in examine(damaged) if finding.code == "diverged"]
-    assert [finding.lines for finding in found] == [[expected]]
+    mine = [finding for finding in found if finding.code == fault.code and finding.where.files == (where,)]
+    assert len(mine) == 1, [(finding.code, str(finding.where), finding.what) for finding in found]
+    assert {finding.code for finding in found} <= {fault.code, *fault.also}, found
+    assert documented["run"][name] == (fault.code, place(mine[0].where))
+    if fault.step:
+        records = Run(damaged).records()
+        assert [records[line - 1]["step"] for line in mine[0].lines] == [fault.step]
 
 
 def test_a_good_run_is_passed_in_silence(learned: Path) -> None:
@@ -206,12 +241,12 @@ def test_a_run_used_on_text_it_was_not_made_for(learned: Path, tmp_path: Path) -
 
 def test_an_untied_embedding_without_gradient_is_dead(damaged: Path) -> None:
     """Rows whose second moment is nothing have never learned."""
-    run = Run(damaged)
-    path = run.checkpoint(run.steps()[-1]) / "training.safetensors"
-    tensors = load_file(path)
-    name = next(name for name in tensors if name.startswith("exp_avg_sq/") and name.endswith("tokens.weight"))
-    tensors[name][30:60] = 0
-    save_file(tensors, path)
+
+    def change(tensors: Weights) -> None:
+        name = next(name for name in tensors if name.startswith("exp_avg_sq/") and name.endswith("tokens.weight"))
+        tensors[name][30:60] = 0
+
+    alter(damaged, change, "training.safetensors")
     found = [finding for finding in examine(damaged) if finding.code == "dead-embeddings"]
     assert [finding.severity for finding in found] == ["warning"]
     assert "30 of 140" in found[0].what

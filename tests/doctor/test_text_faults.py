@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from regard.doctor.examine import examine
-from regard.doctor.findings import Finding
+from regard.doctor.findings import Finding, Where
 
 Lines = list[str]
 Texts = dict[str, Lines]  # file name → lines
+Documented = dict[str, dict[str, tuple[str, str]]]
 LINES = (101, 202, 303, 404, 505, 606)
 
 
@@ -97,12 +98,19 @@ def repeat(texts: Texts) -> None:
         texts[file][1000:1200] = texts[file][0:200]
 
 
-def leak(split: str, n: int) -> Callable[[Texts], None]:
+def leak(
+    split: str, n: int, how: Callable[[str], str] = str, sides: tuple[str, ...] = ("en", "de")
+) -> Callable[[Texts], None]:
     def plant(texts: Texts) -> None:
-        for side in ("en", "de"):
-            texts[f"train.{side}"][700 : 700 + n] = texts[f"{split}.{side}"][20 : 20 + n]
+        for side in sides:
+            texts[f"train.{side}"][700 : 700 + n] = [how(line) for line in texts[f"{split}.{side}"][20 : 20 + n]]
 
     return plant
+
+
+def rewrite(line: str) -> str:
+    """Other case and punctuation, which prepare does not take for another sentence."""
+    return f"* {line.replace(' ', '  ', 1).title().rstrip('.')} %"
 
 
 def whole_file(file: str, how: Callable[[str], str]) -> Callable[[Texts], None]:
@@ -190,6 +198,7 @@ FAULTS = {
     "Latin-1 bytes": Fault("not-utf8", lambda texts: None, "train.de", (7,), 0, STRANGERS),
     "control characters": Fault("control-characters", en(before("\x07")), "train.en", LINES),
     "zero-width spaces": Fault("zero-width-characters", de(before("Ja\u200bwohl: ")), "train.de", LINES),
+    "direction marks": Fault("zero-width-characters", en(before("\u2067Now\u2069 ")), "train.en", LINES),
     "U+2028 inside a line": Fault("hidden-line-ends", en(before("Now\u2028")), "train.en", LINES),
     "accents decomposed": Fault("decomposed-accents", de(before(DECOMPOSED)), "train.de", LINES),
     "look-alike Cyrillic letters": Fault(
@@ -210,6 +219,12 @@ FAULTS = {
     "a line of a whole page": Fault("length-outliers", page, "train.en", (100,)),
     "test sentences in train": Fault("leakage", leak("test", 4), "test.en", (21, 22, 23, 24), splits=ALL_SPLITS),
     "one valid sentence in train": Fault("leakage", leak("valid", 1), "valid.en", (21,), splits=ALL_SPLITS),
+    "test sentences in train, near enough": Fault(
+        "leakage", leak("test", 4, rewrite), "test.en", (21, 22, 23, 24), splits=ALL_SPLITS
+    ),
+    "test targets in train for other sources": Fault(
+        "leakage", leak("test", 4, sides=("de",)), "test.de", (21, 22, 23, 24), 0, STRANGERS, splits=ALL_SPLITS
+    ),
     "test targets late": Fault(
         "shifted", insert("test.de", 61), "test.de", tuple(range(61, 151)), 1, ODD_LENGTHS, splits=("train", "test")
     ),
@@ -241,8 +256,8 @@ def diagnose(name: str, clean: Path, folder: Path) -> list[Finding]:
     return [found for found in examine(None, files) if found.severity != "note"]
 
 
-def named(fault: Fault, found: list[Finding]) -> bool:
-    """Whether a fault is among what was found, in its place."""
+def named(fault: Fault, found: list[Finding]) -> Finding | None:
+    """The fault among what was found, if it is there and in its place."""
     for finding in found:
         if finding.code != fault.code or not any(file.endswith(fault.file) for file in finding.where.files):
             continue
@@ -251,20 +266,24 @@ def named(fault: Fault, found: list[Finding]) -> bool:
         if fault.slack:
             ends = (finding.lines[0] - fault.lines[0], finding.lines[-1] - fault.lines[-1])
             if max(map(abs, ends)) <= fault.slack and len(finding.where.spans) == 1:
-                return True
+                return finding
         elif finding.lines == list(fault.lines):
-            return True
-    return False
+            return finding
+    return None
 
 
-def test_there_are_many_kinds_of_faults() -> None:
-    assert len({fault.code for fault in FAULTS.values()}) > 25
+def test_the_results_list_every_fault(documented: Documented) -> None:
+    assert {name: code for name, (code, _) in documented["text"].items()} == {n: f.code for n, f in FAULTS.items()}
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_planted_fault_is_named_with_its_place(name: str, clean: Path, tmp_path: Path) -> None:
+def test_a_planted_fault_is_named_with_its_place(
+    name: str, clean: Path, tmp_path: Path, documented: Documented, place: Callable[[Where], str]
+) -> None:
     found = diagnose(name, clean, tmp_path)
-    assert named(FAULTS[name], found), [(f.code, str(f.where), f.what) for f in found]
+    mine = named(FAULTS[name], found)
+    assert mine, [(f.code, str(f.where), f.what) for f in found]
+    assert documented["text"][name] == (mine.code, place(mine.where))
     assert {finding.code for finding in found} <= {FAULTS[name].code, *FAULTS[name].also}, found
 
 
