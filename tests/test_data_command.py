@@ -112,6 +112,14 @@ def test_two_files_are_reported_on_with_held_out_text(cache: Path, folder: Path,
     assert found == json.loads((tmp_path / "here" / "report.json").read_text(encoding="utf-8"))
 
 
+def test_given_text_does_not_take_the_place_of_the_corpus_s_own_test_set(cache: Path, folder: Path) -> None:
+    given = [folder / f"train.{side}.gz" for side in ("en", "de")]
+    found = json.loads(run("report", "multi30k-en-de", "--test", *given, "--json", cache=cache).stdout)
+    assert {name: split["pairs"] for name, split in found["splits"].items()} == {
+        "train": 400, "valid": 20, "test": 20, "given": 400
+    }  # fmt: skip
+
+
 def test_a_prepared_folder_is_reported_on_with_its_own_subwords(cache: Path, folder: Path, tmp_path: Path) -> None:
     made = run(
         "prepare", "--train", folder / "train", "--valid", folder / "val", "--languages", "en", "de",
@@ -128,5 +136,9 @@ def test_mistakes_in_reporting_are_told_in_a_sentence(cache: Path, folder: Path,
     refused(run("report", "multi30k-en-fr", cache=cache), "not here yet: regard data fetch multi30k-en-fr")
     refused(run("report", "multi30k-en-dee", cache=cache), "is no corpus (did you mean multi30k-en-de?)")
     refused(run("report", folder / "train.en.gz", cache=cache), "is one file: give two")
-    refused(run("report", folder / "train.en.gz", folder / "val.de.gz", cache=cache), "goes on after line 20")
+    refused(
+        run("report", folder / "train.en.gz", folder / "val.de.gz", cache=cache),
+        "has 400 lines but",
+        "has 20: line by line",
+    )
     refused(run("report", "multi30k-en-de", "--tokenizer", tmp_path / "no", cache=cache), "no tokenizer folder")

@@ -21,8 +21,9 @@ ROOMS = {
     "training": {"nn", "models", "data", "decode", "evaluate", "tasks", "view"},
     "doctor": {"nn", "models", "data", "decode", "evaluate", "tasks", "training", "view"},
     "recipes": set(),
+    "export": {"nn", "models", "data", "decode", "evaluate", "tasks", "training"},
     "reproduce": {"nn", "models", "data", "decode", "evaluate", "tasks", "view", "training"},
-    "cli": {"nn", "models", "data", "decode", "evaluate", "tasks", "view", "training", "doctor", "reproduce"},
+    "cli": {"nn", "models", "data", "decode", "evaluate", "tasks", "view", "training", "doctor", "export", "reproduce"},
 }
 
 

@@ -87,6 +87,24 @@ def test_options_have_the_librarys_defaults() -> None:
                 assert options[field.name] == (field.default if field.default != () else None), field.name
 
 
+def test_every_option_of_the_tokenizer_can_be_given(text: Path, tmp_path: Path) -> None:
+    arguments = (
+        "--byte-fallback",
+        "--character-coverage",
+        "0.99",
+        "--normalization",
+        "identity",
+        "--vocab-size",
+        "600",
+    )
+    result = run("--languages", "en", "de", "--train", text / "train", *arguments, "--out", tmp_path / "out")
+    assert result.returncode == 0, result.stderr
+    given = Prepared.open(tmp_path / "out").index["settings"]["tokenizer"]
+    assert [given[key] for key in ("byte_fallback", "character_coverage", "normalization")] == [True, 0.99, "identity"]
+    settable = set(inspect.signature(prepare).parameters) | {"sampling"}  # which belongs to training
+    assert {field.name for field in dataclasses.fields(TokenizerConfig)} <= settable
+
+
 def test_interrupted_it_leaves_no_folder_and_the_next_one_clears_up(text: Path, tmp_path: Path) -> None:
     for language in ("en", "de"):
         lines = (text / f"train.{language}").read_bytes()

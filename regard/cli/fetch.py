@@ -52,7 +52,10 @@ def fetch(
         print(json.dumps({"folder": str(root / name), **lock}, ensure_ascii=False))
         return
     counts = ", ".join(f"{split} {entry['pairs']:,}" for split, entry in lock["splits"].items())
-    print(f"{root / name}\n{counts} pairs\nlicence: {lock['licence']}")
+    print(f"{root / name}\n{counts} pairs")
+    for why, pairs in lock.get("left_out", {}).items():
+        print(f"left out of train: {pairs:,} pairs, {why}")
+    print(f"licence: {lock['licence']}")
     if root != corpora.cache():
         warn(f"for recipes to find it: export REGARD_DATA={root}")
 

@@ -57,7 +57,10 @@ def prepare(
     copies: Annotated[
         str,
         choice(
-            "Drop pairs of equal sides: those with words, not mere numbers and names; or all.", "text", "all", "off"
+            "text: drop a pair whose two sides are the same sentence; all: names and numbers too; off.",
+            "text",
+            "all",
+            "off",
         ),
     ] = "text",
     duplicates: Annotated[
@@ -66,16 +69,32 @@ def prepare(
     ] = "near",
     targets_per_source: Annotated[int, filtering("Keep so many targets of a source; 0: all.", min=0)] = 0,
     leakage: Annotated[
-        str, choice("Drop pairs near valid or test with one side; or with both.", "side", "pair", "off")
+        str,
+        choice(
+            "side: drop a pair if its source or its target is in valid or test; pair: only if both are; off.",
+            "side",
+            "pair",
+            "off",
+        ),
     ] = "side",
     keep_dropped: Annotated[
         bool, filtering("Write dropped.tsv.gz: reason, file, line, both texts.", "--keep-dropped")
     ] = False,
-    vocab_size: Annotated[int, subwords("How many, of one vocabulary.", min=8)] = 8_000,
-    kind: Annotated[str, subwords("How they are learned.", metavar="bpe|unigram")] = "bpe",
+    vocab_size: Annotated[int, subwords("Subwords in a vocabulary.", min=8)] = 8_000,
+    kind: Annotated[str, subwords("bpe or unigram: how subwords are learned.", metavar="bpe|unigram")] = "bpe",
     shared: Annotated[bool, subwords("One vocabulary for both languages, or one each.", "--shared/--separate")] = True,
-    tokenizer_pairs: Annotated[int, subwords("Pairs they are learned from, at most.", min=1)] = 250_000,
-    seed: Annotated[int, subwords("Of learning them.")] = 1,
+    byte_fallback: Annotated[
+        bool, subwords("Spell characters that are no subword in bytes, instead of <unk>.", "--byte-fallback")
+    ] = False,
+    character_coverage: Annotated[
+        float, subwords("Share of the text's characters that become subwords.", min=0.98, max=1)
+    ] = 1.0,
+    normalization: Annotated[
+        str,
+        subwords("What SentencePiece does to characters before it splits them.", metavar="nmt_nfkc|nfkc|identity"),
+    ] = "nmt_nfkc",
+    tokenizer_pairs: Annotated[int, subwords("Pairs that subwords are learned from, at most.", min=1)] = 250_000,
+    seed: Annotated[int, subwords("Seed of subword learning.")] = 1,
     tokenizer: Annotated[Path | None, subwords("Use the tokenizer in this folder instead.", show_default=False)] = None,
     jobs: Annotated[int, typer.Option(min=0, help="Processes; 0: one for each core.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace prepared data that is there.")] = False,
@@ -95,13 +114,17 @@ def prepare(
     from regard.data import prepare as preparing
     from regard.data.filters import Cleaning
 
+    subwords_as = {
+        "kind": kind, "vocab_size": vocab_size, "shared": shared, "character_coverage": character_coverage,
+        "byte_fallback": byte_fallback, "normalization": normalization,
+    }  # fmt: skip
     settings = preparing.Settings(
         languages, tuple(train), tuple(valid or ()), tuple(test or ()), columns, keys,
         Cleaning(
             normalize, unescape, max_words, max_characters, max_ratio, min_script,
             copies, duplicates, targets_per_source, leakage,  # type: ignore[arg-type]
         ),
-        read_section(TokenizerConfig, {"kind": kind, "vocab_size": vocab_size, "shared": shared}, "tokenizer."),
+        read_section(TokenizerConfig, subwords_as, "tokenizer."),
         str(tokenizer or ""), tokenizer_pairs, seed, keep_dropped,
     )  # fmt: skip
     with bar() as progress:

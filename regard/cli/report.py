@@ -17,8 +17,6 @@ from regard.errors import RegardError, nearest
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-COMPRESSED = (".gz", ".xz", ".zst")
-
 
 @dataclass(frozen=True)
 class Text:
@@ -103,23 +101,28 @@ def find(what: list[str], test: tuple[Path, Path] | None) -> Text:
     else:
         hint = nearest(what[0], fetch.CORPORA)
         raise RegardError(f"{what[0]} is no corpus{hint}, no folder of regard data prepare, and not two files.")
-    return Text(text.name, text.languages, text.splits | ({"test": test} if test else {}), text.tokenizer)
+    if not test:
+        return text
+    name = "given" if "test" in text.splits else "test"
+    return Text(text.name, text.languages, {**text.splits, name: test}, text.tokenizer)
 
 
 def prepared(folder: Path) -> Text:
     from regard.data.prepared import Prepared
 
-    source, target = Prepared.open(folder).languages
+    opened = Prepared.open(folder)
     splits = {"train": (folder / "train.source.text", folder / "train.target.text")}
     for split in ("valid", "test"):
-        if (folder / f"{split}.source").exists():
+        if opened.has(split):
             splits[split] = (folder / f"{split}.source", folder / f"{split}.target")
-    return Text(folder.resolve().name, (source, target), splits, folder / "tokenizer")
+    return Text(folder.resolve().name, opened.languages, splits, folder / "tokenizer")
 
 
 def languages(source: Path, target: Path) -> tuple[str, str]:
     """`en`, `de` for train.en.gz and train.de.gz."""
-    left, right = (Path(path.stem if path.suffix in COMPRESSED else path.name).suffix[1:] for path in (source, target))
+    from regard.data.files import PACKED
+
+    left, right = (Path(path.stem if path.suffix in PACKED else path.name).suffix[1:] for path in (source, target))
     return (left, right) if left and right and left != right else ("source", "target")
 
 

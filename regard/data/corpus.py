@@ -63,8 +63,11 @@ def test_splits(config: DataConfig) -> list[str]:
         return ["test", "combinations"]
     if config.corpus in fetch.CORPORA:
         return [split for split in fetch.splits(config.corpus) if split not in ("train", "valid")] or ["valid"]
-    has_test = config.corpus or config.test or (config.prepared and load(config, "test"))
-    return ["test"] if has_test else ["valid"]
+    if config.prepared:
+        from regard.data.prepared import Prepared
+
+        return ["test"] if Prepared.open(config.prepared, verify=False).has("test") else ["valid"]
+    return ["test"] if config.corpus or config.test else ["valid"]
 
 
 def built_in(config: DataConfig, split: str) -> Corpus:

@@ -99,10 +99,10 @@ def transfer(address: str, part: Path, report: Report, timeout: float) -> None:
     if have:
         headers |= {"Range": f"bytes={have}-", "If-Range": version}
     with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=timeout) as response:
-        if response.status != 206 or first_byte(response.headers.get("Content-Range", "")) != have:
-            have = 0
         length = response.headers.get("Content-Length")
-        total = have + int(length) if length else None
+        piece = response.headers.get("Content-Range", "") if response.status == 206 else "bytes 0-"
+        have, total = begins(piece, part, have)
+        total = have + int(length) if total is None and length else total
         version = version_of(response.headers.get("ETag", ""), response.headers.get("Last-Modified", ""))
         note_of(part).write_text(json.dumps({"address": address, "version": version, "total": total}))
         with part.open("ab" if have else "wb") as file:
@@ -129,9 +129,14 @@ def version_of(etag: str, last_modified: str) -> str:
     return etag if etag.startswith('"') else last_modified
 
 
-def first_byte(content_range: str) -> int | None:
-    found = re.match(r"bytes (\d+)-", content_range)
-    return int(found[1]) if found else None
+def begins(content_range: str, part: Path, have: int) -> tuple[int, int | None]:
+    """Where a piece of a file begins, and the size of the whole where it is told. A piece that fits neither behind
+    what we have nor at the beginning is no use, and the next attempt asks for everything."""
+    found = re.match(r"bytes (\d+)-\d*(?:/(\d+))?", content_range)
+    if not found or int(found[1]) not in (0, have):
+        part.unlink(missing_ok=True)
+        raise BrokenOff("the server sent another piece of the file than it was asked for")
+    return int(found[1]), int(found[2]) if found[2] else None
 
 
 def check(address: str, part: Path, checksum: str) -> None:

@@ -20,13 +20,13 @@ from typing import Any
 
 from regard.data import assemble
 from regard.data.download import PAUSES, Report, Say, digest, download
-from regard.data.folder import Folder
+from regard.data.files import ENDINGS, unequal
+from regard.data.folder import KINDS, Folder
 from regard.data.named import CORPORA, Named, Part
 from regard.errors import RegardError, nearest
 
 __all__ = ["CORPORA", "Named", "cache", "fetch", "fetched", "files", "named", "splits"]
 
-ENDINGS = ("", ".gz", ".xz", ".zst")
 Chosen = dict[str, list[tuple[Part, tuple[Path, ...]]]]  # split → its parts and the files they are in
 Pieces = dict[str, list[tuple[Path, ...]]]  # split → texts: source and target of each part, or one table
 
@@ -119,15 +119,15 @@ def fetch(
         raise RegardError(f"The corpus {name} has no public address: regard data fetch {name} --from FOLDER.")
     with alone(folder):
         if origin:
-            chosen, origins = take(name, corpus, origin, say)
+            chosen, origins = parts_from_folder(name, corpus, origin, say)
         else:
-            chosen, origins = get(corpus, folder, report, say, pauses)
+            chosen, origins = download_parts(corpus, folder, report, say, pauses)
         building = folder / "building"
         shutil.rmtree(building, ignore_errors=True)
         (building / "text").mkdir(parents=True)
         pieces = unpack(chosen, building)
-        counts = write_texts(corpus, pieces, building / "text")
-        return settle(name, corpus, folder, counts, origins)
+        texts = write_texts(corpus, pieces, building / "text")
+        return put_in_place(name, corpus, folder, texts, origins)
 
 
 @contextmanager
@@ -142,7 +142,7 @@ def alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def get(
+def download_parts(
     corpus: Named, folder: Path, report: Report | None, say: Say, pauses: Sequence[float]
 ) -> tuple[Chosen, list[Origin]]:
     """Download what is not there yet, each file held against what was recorded the first time."""
@@ -166,25 +166,41 @@ def get(
     return chosen, origins
 
 
-def take(name: str, corpus: Named, origin: Path, say: Say) -> tuple[Chosen, list[Origin]]:
-    """Find every part in a folder, as text or in its archive."""
-    folder, chosen, missing = Folder(origin), Chosen(), list[str]()
-    for split, parts in corpus.parts.items():
-        found = [(part, folder.find(part, corpus.languages)) for part in parts]
-        lacking = [part for part, paths in found if not paths]
-        if not lacking:
-            chosen[split] = [(part, paths) for part, paths in found if paths]
-        elif split in corpus.further:
+def parts_from_folder(name: str, corpus: Named, origin: Path, say: Say) -> tuple[Chosen, list[Origin]]:
+    """Find every part in a folder, as text or in its archive.
+
+    Where something has to be done to the files, the text that is already made and what it is made of do not mix.
+    """
+    folder = Folder(origin)
+    attempts = [KINDS] if corpus.form == "text" else [(kind,) for kind in KINDS]
+    chosen, lacking = look(corpus, folder, attempts[0])
+    for kinds in attempts[1:]:
+        if lacking:
+            other, still = look(corpus, folder, kinds)
+            chosen, lacking = (other, still) if not still else (chosen, lacking)
+    if lacking:
+        missing = dict.fromkeys(word for part in lacking for word in folder.names(part, corpus.languages))
+        raise RegardError(f"{origin} does not hold all of {name}; missing: {', '.join(missing)}.")
+    for split in corpus.parts:
+        if split not in chosen:
             say(f"{name}: without {split}, which is not in {origin}")
-        else:
-            missing += [word for part in lacking for word in folder.names(part, corpus.languages)]
-    if missing:
-        raise RegardError(f"{origin} does not hold all of {name}; missing: {', '.join(dict.fromkeys(missing))}.")
     paths = dict.fromkeys(path for parts in chosen.values() for _, pair in parts for path in pair)
     for path in paths:
         if "sample" in path.name:
             say(f"{name}: {path.name} is a sample, not the whole text")
     return chosen, [Origin(path.name, str(path), path.stat().st_size, digest(path, "sha256")) for path in paths]
+
+
+def look(corpus: Named, folder: Folder, kinds: Sequence[str]) -> tuple[Chosen, list[Part]]:
+    """The parts of each split that are there whole, and the parts that are lacking and needed."""
+    chosen, lacking = Chosen(), list[Part]()
+    for split, parts in corpus.parts.items():
+        found = [(part, folder.find(part, corpus.languages, kinds)) for part in parts]
+        if all(paths for _, paths in found):
+            chosen[split] = [(part, paths) for part, paths in found if paths]
+        elif split not in corpus.further:
+            lacking += [part for part, paths in found if not paths]
+    return chosen, lacking
 
 
 def unpack(chosen: Chosen, building: Path) -> Pieces:
@@ -212,14 +228,15 @@ def unpack(chosen: Chosen, building: Path) -> Pieces:
     return pieces
 
 
-def write_texts(corpus: Named, pieces: Pieces, folder: Path) -> dict[str, int]:
-    """The aligned text of every split; returns how many pairs each has."""
+def write_texts(corpus: Named, pieces: Pieces, folder: Path) -> assemble.Texts:
+    """The aligned text of every split."""
     if corpus.form == "tatoeba":
         return assemble.split_table(pieces["train"][0][0], corpus.languages, folder)
     if corpus.form == "iwslt" and "train.tags" in pieces["train"][0][0].name:
         tests = [(one, other) for one, other in pieces["test"]]
         return assemble.tokenize_talks((pieces["train"][0][0], pieces["train"][0][1]), tests, corpus.languages, folder)
-    return {split: write_split(split, corpus.languages, texts, folder) for split, texts in pieces.items()}
+    counts = {split: write_split(split, corpus.languages, texts, folder) for split, texts in pieces.items()}
+    return assemble.Texts(counts)
 
 
 def write_split(split: str, languages: tuple[str, str], texts: list[tuple[Path, ...]], folder: Path) -> int:
@@ -232,24 +249,26 @@ def write_split(split: str, languages: tuple[str, str], texts: list[tuple[Path, 
         shutil.copyfile(path, folder / f"{split}.{language}{ending}")
         counts.append(assemble.count_lines(path))
     if counts[0] != counts[1]:
-        raise RegardError(f"{texts[0][0]} has {counts[0]:,} lines but {texts[0][1]} has {counts[1]:,}.")
+        raise unequal((texts[0][0], texts[0][1]), (counts[0], counts[1]))
     return counts[0]
 
 
-def settle(name: str, corpus: Named, folder: Path, counts: dict[str, int], origins: list[Origin]) -> dict[str, Any]:
+def put_in_place(
+    name: str, corpus: Named, folder: Path, texts: assemble.Texts, origins: list[Origin]
+) -> dict[str, Any]:
     """Put the texts in their place, then write lock.json, then clear away what they were made of."""
     for split in corpus.splits:
         for language in corpus.languages:
             while old := find(folder, f"{split}.{language}"):
                 old.unlink()
-    entries: dict[str, Any] = {split: {"pairs": pairs, "files": {}} for split, pairs in counts.items()}
+    entries: dict[str, Any] = {split: {"pairs": pairs, "files": {}} for split, pairs in texts.pairs.items()}
     for path in sorted((folder / "building" / "text").iterdir()):
         entries[path.name.split(".")[0]]["files"][path.name] = path.stat().st_size
         os.replace(path, folder / path.name)
     lock = {
         "name": name, "languages": list(corpus.languages), "licence": corpus.licence,
         "fetched": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "splits": entries, "origins": [asdict(origin) for origin in origins],
+        "splits": entries, "left_out": texts.left_out, "origins": [asdict(origin) for origin in origins],
     }  # fmt: skip
     writing = folder / "lock.json.writing"
     writing.write_text(json.dumps(lock, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

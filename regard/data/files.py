@@ -1,4 +1,8 @@
-"""Text files, plain or compressed, line by line. A bad byte or a broken archive is named with its place."""
+"""Text files, plain or compressed, line by line. A bad byte or a broken archive is named with its place.
+
+Whatever a file holds, reading takes bounded memory: compressed bytes are unpacked a little at a time, and a line may
+have so many bytes and no more.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +12,50 @@ import lzma
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from itertools import zip_longest
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from regard.errors import RegardError
 
 PACKED = {".gz": "gzip", ".xz": "xz", ".zst": "Zstandard"}
+ENDINGS = ("", *PACKED)
+LONGEST_LINE = 1 << 24  # bytes
+SKIPPABLE = b"*M\x18"  # Zstandard: the end of the number a frame without text begins with
+
+Line = TypeVar("Line", str, bytes)
 
 
 def read_lines(path: Path) -> Iterator[str]:
     """The lines of a UTF-8 file without their ends; a bad byte is named with its line."""
     with open_bytes(path) as file:
-        yield from decode_lines(file, str(path))
+        yield from decode_lines(bounded_lines(file), str(path))
+
+
+def bounded_lines(file: IO[bytes]) -> Iterator[bytes]:
+    """The lines of a file with their ends. Of one that is `too_long` only the beginning, so much that it shows."""
+    for line in iter(partial(file.readline, LONGEST_LINE + 1), b""):
+        yield line
+        if too_long(line):
+            while not line.endswith(b"\n") and (line := file.readline(LONGEST_LINE)):
+                pass
+
+
+def too_long(line: bytes) -> bool:
+    return len(line) > LONGEST_LINE
+
+
+def endless(name: object, number: int) -> RegardError:
+    """The error of a line that is too long."""
+    return RegardError(f"{name}, line {number} is longer than {LONGEST_LINE >> 20} MiB: is it text at all?")
 
 
 def decode_lines(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[str]:
     """Lines end at \\n or \\r\\n alone: other separators of Unicode occur inside sentences."""
     for number, line in enumerate(lines, start=first):
+        if too_long(line):
+            raise endless(name, number)
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -33,6 +64,24 @@ def decode_lines(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[
                 "iconv -f latin1 -t utf-8."
             ) from None
         yield text.removeprefix("\ufeff").rstrip("\r\n") if number == 1 else text.rstrip("\r\n")
+
+
+def in_step(left: Iterable[Line], right: Iterable[Line], names: tuple[object, object]) -> Iterator[tuple[Line, Line]]:
+    """Two texts line by line. Where one goes on after the other has ended, the error says how long they are."""
+    left, right = iter(left), iter(right)
+    for number, (a, b) in enumerate(zip_longest(left, right)):
+        if a is None or b is None:
+            longer = number + 1 + sum(1 for _ in (right if a is None else left))
+            raise unequal(names, (number, longer) if a is None else (longer, number))
+        yield a, b
+
+
+def unequal(names: tuple[object, object], counts: tuple[int, int]) -> RegardError:
+    """The error of two texts that cannot be aligned."""
+    return RegardError(
+        f"{names[0]} has {counts[0]:,} lines but {names[1]} has {counts[1]:,}: line by line they must be translations "
+        "of each other."
+    )
 
 
 @contextmanager
@@ -70,39 +119,62 @@ def unpack(file: IO[bytes], path: Path) -> IO[bytes]:
 
 
 class Zstandard(io.RawIOBase):
-    """A .zst file, frame after frame. The library's own reader takes a file cut short for one that has ended."""
+    """A .zst file, frame after frame. The library's own reader takes a file cut short for one that has ended.
+
+    A few bytes can stand for any amount of text, but a block stands for 128 KiB at most (RFC 8878), so the blocks are
+    unpacked one by one.
+    """
 
     def __init__(self, file: IO[bytes], path: Path) -> None:
         try:
             import zstandard
         except ImportError:
             raise RegardError(f'{path} is Zstandard-compressed: pip install "regard[corpora]" to read it.') from None
-        self.file = file
-        self.broken: type[Exception] = zstandard.ZstdError
-        self.new_frame: Any = zstandard.ZstdDecompressor().decompressobj
-        self.frame: Any = None
+        self.file, self.library = file, zstandard
+        self.frame: Any = None  # the one we are in
+        self.checksum = 0  # bytes of it after the last block
         self.text = memoryview(b"")
-        self.rest = b""
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        while not self.text:
-            packed = self.rest or self.file.read(1 << 14)
-            if not packed:
-                if self.frame is not None:
-                    raise EOFError("it ends in the middle")
-                return 0
-            if self.frame is None:
-                self.frame = self.new_frame()
-            try:
-                self.text = memoryview(self.frame.decompress(packed))
-            except self.broken as error:
-                raise EOFError(error) from None
-            self.rest = b""
-            if self.frame.eof:
-                self.frame, self.rest = None, self.frame.unused_data
+        try:
+            while not self.text:
+                packed = self.block() if self.frame else self.head()
+                if not packed:
+                    return 0
+                self.text = memoryview(self.frame.decompress(packed)) if self.frame else self.text
+                if self.frame and self.frame.eof:
+                    self.frame = None
+        except self.library.ZstdError as error:
+            raise EOFError(error) from None
         count = min(len(buffer), len(self.text))
         buffer[:count], self.text = self.text[:count], self.text[count:]
         return count
+
+    def head(self) -> bytes:
+        """What a frame begins with, or nothing where the file ends; a frame without text is passed over."""
+        start = self.file.read(5)
+        if start[1:4] == SKIPPABLE and start[0] >> 4 == 5:
+            left = int.from_bytes(start[4:] + self.take(3), "little")
+            while left:
+                left -= len(self.take(min(left, 1 << 16)))
+        elif start:
+            start += self.take(self.library.frame_header_size(start) - len(start))
+            self.checksum = 4 if self.library.get_frame_parameters(start).has_checksum else 0
+            self.frame = self.library.ZstdDecompressor().decompressobj()
+        return start
+
+    def block(self) -> bytes:
+        """The next block, with the checksum after the last."""
+        start = self.take(3)
+        bits = int.from_bytes(start, "little")
+        last, kind, size = bits & 1, bits >> 1 & 3, bits >> 3
+        return start + self.take((1 if kind == 1 else size) + (self.checksum if last else 0))  # kind 1: a byte repeated
+
+    def take(self, count: int) -> bytes:
+        content = self.file.read(count)
+        if len(content) < count:
+            raise EOFError("it ends in the middle")
+        return content

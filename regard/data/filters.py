@@ -1,8 +1,9 @@
 """What makes a sentence pair fit for training: normal text, and a reason for each pair that is left out.
 
-Two texts are *near* each other where they have the same near form: case folded; everything dropped that is no letter,
-mark or digit (punctuation, symbols, spaces); every run of digits written as 0. They differ then in case, punctuation,
-spacing and numbers at most.
+Two texts are *near* each other where they have the same near form: HTML entities as characters, in NFC, case folded;
+everything dropped that is no letter, mark or digit (punctuation, symbols, spaces); every run of digits written as 0.
+They differ then in case, punctuation, spacing, encoding and numbers at most. It is made from the text as it came,
+whatever else is done to the training text, so the same bytes in two splits always have the same near form.
 """
 
 from __future__ import annotations
@@ -83,8 +84,8 @@ class Known:
     @classmethod
     def of(cls, sources: Sequence[str], targets: Sequence[str]) -> Known:
         """A text without a letter, such as a number alone, is nothing to know."""
-        forms = [[near(unicodedata.normalize("NFC", text)) for text in side] for side in (sources, targets)]
-        telling = [np.array([bool(form.strip("0")) for form in side], dtype=bool) for side in forms]
+        forms = [[near(text) for text in side] for side in (sources, targets)]
+        telling = [np.array([tells(form) for form in side], dtype=bool) for side in forms]
         left, right = (hashes(side) for side in forms)
         both = telling[0] & telling[1]
         return cls(
@@ -136,7 +137,7 @@ class Cleaner:
         dropped: list[tuple[int, str, str, str]] = []
         for line, raw_source, raw_target in zip(chunk.lines, chunk.sources, chunk.targets, strict=True):
             source, target = self.normal(raw_source), self.normal(raw_target)
-            forms = bare(source), bare(target)
+            forms = bare(raw_source), bare(raw_target)
             reason = self.reason(source, target, *forms)
             if reason:
                 dropped.append((line, reason, *((source, target) if self.keep_dropped else ("", ""))))
@@ -209,16 +210,30 @@ def near(text: str) -> str:
     return DIGITS.sub("0", bare(text))
 
 
+def tells(form: str) -> bool:
+    """Whether a near form says anything: a number alone is in every corpus."""
+    return bool(form.strip("0"))
+
+
 def bare(text: str) -> str:
     """Case folded, and nothing but letters, marks and digits."""
+    if "&" in text:
+        text = html.unescape(text)
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text)
     folded = text.casefold().encode().translate(None, ASCII_NOISE).decode()
-    return folded if folded.isascii() else noise().sub("", folded)
+    # Once more: what was dropped may have stood between a letter and its mark.
+    return folded if folded.isascii() else unicodedata.normalize("NFC", noise().sub("", folded))
 
 
 @cache
 def noise() -> re.Pattern[str]:
-    """Everything that is no letter, mark or digit; a mark is part of its letter, which Python's \\w does not know."""
-    marks = "".join(chr(code) for code in range(0x300, 0x10000) if unicodedata.category(chr(code))[0] == "M")
+    """Everything that is no letter, mark or digit; a mark is part of its letter, which Python's \\w does not know.
+
+    Variation selectors are marks too, but of how a character looks: they are noise.
+    """
+    codes = (code for code in range(0x300, 0x10000) if not 0xFE00 <= code <= 0xFE0F and not 0x180B <= code <= 0x180F)
+    marks = "".join(chr(code) for code in codes if unicodedata.category(chr(code))[0] == "M")
     return re.compile(rf"[^\w{marks}]+")
 
 

@@ -9,12 +9,12 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import product, zip_longest
+from itertools import product
 from pathlib import Path
 from typing import IO, Any
 
 from regard.data import fetch
-from regard.data.files import PACKED, open_bytes
+from regard.data.files import LONGEST_LINE, PACKED, bounded_lines, in_step, open_bytes, too_long
 from regard.errors import RegardError
 
 BLOCK = 1 << 16
@@ -119,36 +119,39 @@ def kind(path: Path) -> str:
 # --- by line ---------------------------------------------------------------------------------------------
 
 
+class Damaged(Exception):
+    """Why a line gives no text."""
+
+
 def decoded(line: bytes, number: int) -> str:
-    text = line.decode("utf-8").rstrip("\r\n")
+    if too_long(line):
+        raise Damaged(f"longer than {LONGEST_LINE >> 20} MiB")
+    try:
+        text = line.decode("utf-8").rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise Damaged("not UTF-8") from None
     return text.removeprefix("\ufeff") if number == 1 else text
 
 
 def read_two(source: Path, target: Path, opened: list[IO[bytes]]) -> Iterator[Record]:
     with open_bytes(source, opened) as left, open_bytes(target, opened) as right:
-        for number, (a, b) in enumerate(zip_longest(left, right), start=1):
-            if a is None or b is None:
-                more = number + sum(1 for _ in (right if a is None else left))
-                counts = (number - 1, more) if a is None else (more, number - 1)
-                raise RegardError(
-                    f"{source} has {counts[0]:,} lines but {target} has {counts[1]:,}: line by line they must be "
-                    "translations of each other."
-                )
+        both = in_step(bounded_lines(left), bounded_lines(right), (source, target))
+        for number, (a, b) in enumerate(both, start=1):
             try:
                 yield number, decoded(a, number), decoded(b, number)
-            except UnicodeDecodeError:
-                yield Left(number, "not UTF-8")
+            except Damaged as damage:
+                yield Left(number, str(damage))
 
 
 def read_tsv(path: Path, fields: Fields, opened: list[IO[bytes]]) -> Iterator[Record]:
     source, target = (column - 1 for column in fields.columns)
     with open_bytes(path, opened) as file:
-        for number, line in enumerate(file, start=1):
+        for number, line in enumerate(bounded_lines(file), start=1):
             try:
                 cells = decoded(line, number).split("\t")
                 yield number, cells[source], cells[target]
-            except UnicodeDecodeError:
-                yield Left(number, "not UTF-8")
+            except Damaged as damage:
+                yield Left(number, str(damage))
             except IndexError:
                 yield Left(number, f"fewer than {max(fields.columns)} columns")
 
@@ -157,14 +160,14 @@ def read_jsonl(path: Path, fields: Fields, opened: list[IO[bytes]]) -> Iterator[
     """An object a line, {"en": …, "de": …} or {"translation": {"en": …, "de": …}}; empty lines are none."""
     source, target = fields.keys or fields.languages
     with open_bytes(path, opened) as file:
-        for number, line in enumerate(file, start=1):
+        for number, line in enumerate(bounded_lines(file), start=1):
             try:
                 text = decoded(line, number)
                 record = json.loads(text) if text.strip() else None
-            except UnicodeDecodeError:
-                yield Left(number, "not UTF-8")
+            except Damaged as damage:
+                yield Left(number, str(damage))
                 continue
-            except (json.JSONDecodeError, RecursionError):
+            except (ValueError, RecursionError):  # the first of a number with thousands of digits too
                 yield Left(number, "not JSON")
                 continue
             if record is None and not text.strip():

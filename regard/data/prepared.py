@@ -36,7 +36,7 @@ from regard.errors import RegardError
 VERSION = 1
 SIDES = ("source", "target")
 INDEX = "prepared.json"
-READ_AT_ONCE = 1 << 30  # bytes up to which opening reads every file to check what is in it
+READ_AT_ONCE = 1 << 30  # bytes of a folder that is still read through when it is opened to be verified
 
 
 class Flat:
@@ -99,14 +99,21 @@ class Prepared:
     index: dict[str, Any]  # what prepared.json holds
 
     @classmethod
-    def open(cls, folder: str | Path, *, verify: bool = False) -> Prepared:
-        """Sizes are always checked; what is in the files too where that is quick, or with `verify`."""
+    def open(cls, folder: str | Path, *, verify: bool | None = None) -> Prepared:
+        """The sizes of all files are checked, and what is in them: by default of the small ones, that is of all but the
+        training text; with `verify` of all where that takes seconds, up to READ_AT_ONCE; with False of none."""
         prepared = cls(Path(folder), read_index(Path(folder)))
         files: dict[str, dict[str, Any]] = prepared.index["files"]
-        whole = verify or sum(entry["bytes"] for entry in files.values()) <= READ_AT_ONCE
+        everything = verify and sum(entry["bytes"] for entry in files.values()) <= READ_AT_ONCE
         for name, entry in files.items():
-            check(prepared.folder / name, entry, whole)
+            small = verify is not False and not name.startswith("train.")
+            check(prepared.folder / name, entry, whole=everything or small)
         return prepared
+
+    def check_all(self) -> None:
+        """Read every file through, however large."""
+        for name, entry in self.index["files"].items():
+            check(self.folder / name, entry, whole=True)
 
     def __len__(self) -> int:
         return int(self.index["pairs"])
@@ -138,9 +145,13 @@ class Prepared:
         """The clean training text of a side, line by line."""
         return Lines(self.map(f"train.{side}.text", "uint8"), self.map(f"train.{side}.lines", "int64"))
 
+    def has(self, split: str) -> bool:
+        """Whether there is validation or test text."""
+        return f"{split}.source" in self.index["files"]
+
     def corpus(self, split: str) -> Corpus | None:
         """The validation or test text; None where there is none."""
-        if f"{split}.source" not in self.index["files"]:
+        if not self.has(split):
             return None
         return read_pair(split, *(self.folder / f"{split}.{side}" for side in SIDES))
 
@@ -188,31 +199,54 @@ def fingerprint(files: dict[str, dict[str, Any]]) -> str:
 
 @contextmanager
 def written_whole(out: Path, force: bool) -> Iterator[Path]:
-    """A folder beside `out` that takes its name when all is written; without that it goes again."""
-    if out.exists() and not force:
-        raise RegardError(f"{out} exists already: give another folder with --out, or --force to replace it.")
-    if out.is_file() or (out.is_dir() and any(out.iterdir()) and not (out / INDEX).is_file()):
-        raise RegardError(f"{out} is no prepared data, which is all that --force replaces: remove it yourself.")
+    """A folder beside `out` that takes its name when all is written. After an error it goes again; what a process left
+    that was interrupted or killed goes with the next call."""
+    refuse(out, force)
     out = out.resolve()
     part, old = (out.with_name(f".{out.name}.{what}") for what in ("part", "old"))
-    part.mkdir(parents=True, exist_ok=True)
-    lock = os.open(part, os.O_RDONLY)
+    lock = claim(part, out)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        raise RegardError(f"Another process is preparing {out} at this moment: wait for it.") from None
-    try:
-        empty(part)  # of what a killed process left
+        refuse(out, force)  # now that nobody else can be making it
+        empty(part)
         yield part
         shutil.rmtree(old, ignore_errors=True)
         if out.exists():
             out.rename(old)
         part.rename(out)
         shutil.rmtree(old, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
     finally:
         os.close(lock)
-        shutil.rmtree(part, ignore_errors=True)
+
+
+def refuse(out: Path, force: bool) -> None:
+    """An error where there is something that must not be replaced."""
+    if out.exists() and not force:
+        raise RegardError(f"{out} exists already: give another folder with --out, or --force to replace it.")
+    if out.is_file() or (out.is_dir() and any(out.iterdir()) and not (out / INDEX).is_file()):
+        raise RegardError(f"{out} is no prepared data, which is all that --force replaces: remove it yourself.")
+
+
+def claim(part: Path, out: Path) -> int:
+    """Make and lock a folder; one that was renamed or removed before we had its lock is not the one."""
+    while True:
+        part.mkdir(parents=True, exist_ok=True)
+        try:
+            lock = os.open(part, os.O_RDONLY)
+        except FileNotFoundError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(lock), part.stat()):
+                return lock
+        except BlockingIOError:
+            os.close(lock)
+            raise RegardError(f"Another process is preparing {out} at this moment: wait for it.") from None
+        except FileNotFoundError:
+            pass
+        os.close(lock)
 
 
 def empty(folder: Path) -> None:

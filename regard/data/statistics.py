@@ -14,12 +14,13 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain, islice, zip_longest
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from regard.data.files import in_step
 from regard.data.scripts import SCRIPTS
 from regard.data.tokenizer import UNK, Tokenizer, TokenizerPair
 from regard.errors import RegardError
@@ -103,13 +104,13 @@ def measure(
         lengths.update(zip(*counts, strict=True))
         whole = np.array([a > 0 and b > 0 for a, b in zip(*counts, strict=True)])
         copies += sum(a == b for a, b, said in zip(sources, targets, whole, strict=True) if said)
-        for name, things in (("source", sources), ("target", targets), ("pair", zip(sources, targets, strict=True))):
-            hashes[name].append(np.fromiter(map(hash, things), np.int64, len(sources))[whole])
+        for what, things in (("source", sources), ("target", targets), ("pair", zip(sources, targets, strict=True))):
+            hashes[what].append(np.fromiter(map(hash, things), np.int64, len(sources))[whole])
         if report:
             report(pairs)
     if not pairs:
         raise RegardError(f"There is not a single line in {name}.")
-    joined = {name: np.concatenate(parts) for name, parts in hashes.items()}
+    joined = {what: np.concatenate(parts) for what, parts in hashes.items()}
     vocabulary = {"source": bare(left.words), "target": bare(right.words)}
     for side in (left, right):
         side.words = Counter()  # the vocabulary takes its place
@@ -117,16 +118,8 @@ def measure(
 
 
 def chunks(name: str, source: Iterable[str], target: Iterable[str]) -> Iterator[tuple[list[str], list[str]]]:
-    both, number = iter(zip_longest(source, target)), 0
+    both = in_step(source, target, (f"The source of {name}", f"the target of {name}"))
     while some := list(islice(both, CHUNK)):
-        for a, b in some:
-            number += 1
-            if a is None or b is None:
-                longer, shorter = ("target", "source") if a is None else ("source", "target")
-                raise RegardError(
-                    f"The {longer} of {name} goes on after line {number - 1:,}, where the {shorter} ends: line by line "
-                    "they must be translations of each other."
-                )
         yield [a.strip() for a, _ in some], [b.strip() for _, b in some]
 
 

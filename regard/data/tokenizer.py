@@ -1,6 +1,7 @@
 """Subwords: SentencePiece models trained inside the tool, one for both languages or one each (paper §5.1).
 
-Four symbols come first in every vocabulary: padding, start, end, unknown.
+Four symbols come first in every vocabulary: padding, start, end, unknown. A model trained elsewhere may come with a
+vocabulary that numbers SentencePiece's pieces otherwise, or leaves some out; a tokenizer then keeps it as well.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from regard.errors import RegardError
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 SYMBOLS = {"pad": PAD, "bos": BOS, "eos": EOS}
+LANGUAGE = re.compile(r">>[^<>]+<<")  # what stands before a sentence for a model of several target languages
 
 
 @dataclass(frozen=True)
@@ -65,20 +67,42 @@ class Ragged:
 
 
 class Tokenizer:
-    """Text ↔ token numbers for one language."""
+    """Text ↔ token numbers for one language.
 
-    def __init__(self, model: bytes) -> None:
+    `vocabulary`: the pieces in the order of their numbers, where they are not numbered as SentencePiece does. The four
+    symbols come first in it too; a piece that it lacks is unknown.
+    """
+
+    def __init__(self, model: bytes, vocabulary: Sequence[str] | None = None) -> None:
         self.model = model
         self.processor = spm.SentencePieceProcessor(model_proto=model)
+        self.vocabulary = None if vocabulary is None else list(vocabulary)
+        self.numbers = {piece: number for number, piece in enumerate(self.vocabulary or ())}
 
     @property
     def vocab_size(self) -> int:
-        return int(self.processor.get_piece_size())
+        return int(self.processor.get_piece_size()) if self.vocabulary is None else len(self.vocabulary)
 
     def encode(self, sentences: Sequence[str], threads: int = 0) -> list[list[int]]:
         """Each sentence as its tokens and the end symbol. 0 threads: as many as there are cores."""
-        ids: list[list[int]] = self.processor.encode(list(sentences), num_threads=threads or os.cpu_count() or 1)
-        return [[*sentence, EOS] for sentence in ids]
+        threads = threads or os.cpu_count() or 1
+        if self.vocabulary is None:
+            ids: list[list[int]] = self.processor.encode(list(sentences), num_threads=threads)
+            return [[*sentence, EOS] for sentence in ids]
+        codes, texts = self.languages(sentences)
+        # As text: a letter that this model does not know may be a piece of the vocabulary, by the other language.
+        pieces: list[list[str]] = self.processor.encode(texts, out_type=str, num_threads=threads)
+        return [
+            [*code, *(self.numbers.get(piece, UNK) for piece in sentence), EOS]
+            for code, sentence in zip(codes, pieces, strict=True)
+        ]
+
+    def languages(self, sentences: Sequence[str]) -> tuple[list[list[int]], list[str]]:
+        """The language before each sentence, such as >>deu<<, where it is a piece of the vocabulary; and the rest."""
+        found = [LANGUAGE.match(sentence) for sentence in sentences]
+        codes = [[self.numbers[code[0]]] if code and code[0] in self.numbers else [] for code in found]
+        rests = zip(sentences, codes, found, strict=True)
+        return codes, [sentence[match.end() :] if code and match else sentence for sentence, code, match in rests]
 
     def encode_corpus(self, sentences: Sequence[str], chunk: int = 50_000) -> Ragged:
         """The same for a whole corpus, in a tenth of the memory that lists of numbers take."""
@@ -86,9 +110,14 @@ class Tokenizer:
         return Ragged.join([Ragged.of(self.encode(sentences[start : start + chunk])) for start in starts])
 
     def decode(self, tokens: Sequence[int]) -> str:
-        return str(self.processor.decode([token for token in tokens if token > EOS]))
+        shown = [token for token in tokens if token > EOS]
+        if self.vocabulary is None:
+            return str(self.processor.decode(shown))
+        return str(self.processor.decode_pieces(self.pieces(shown)))
 
     def pieces(self, tokens: Sequence[int]) -> list[str]:
+        if self.vocabulary is not None:
+            return [self.vocabulary[token] for token in tokens]
         return [str(self.processor.id_to_piece(int(token))) for token in tokens]
 
     def words(self, tokens: Sequence[int]) -> list[int]:
@@ -132,7 +161,11 @@ class TokenizerPair:
     @property
     def hash(self) -> str:
         """Identifies the vocabulary a checkpoint was trained with."""
-        return hashlib.sha256(self.source.model + b"\0" + self.target.model).hexdigest()
+        content = self.source.model + b"\0" + self.target.model
+        vocabularies = [side.vocabulary for side in (self.source, self.target)]
+        if any(vocabularies):
+            content += b"\0" + json.dumps(vocabularies).encode()
+        return hashlib.sha256(content).hexdigest()
 
     def save(self, folder: Path) -> None:
         folder.mkdir(parents=True)
@@ -140,7 +173,9 @@ class TokenizerPair:
         for name, tokenizer in models.items():
             (folder / f"{name}.model").write_bytes(tokenizer.model)
             vocabulary = tokenizer.pieces(range(tokenizer.vocab_size))
-            (folder / f"{name}.vocab.json").write_text(
+            # "numbers" where they differ from SentencePiece's and are read again; "vocab" is for people to read.
+            kind = "vocab" if tokenizer.vocabulary is None else "numbers"
+            (folder / f"{name}.{kind}.json").write_text(
                 json.dumps(vocabulary, ensure_ascii=False, indent=0) + "\n", encoding="utf-8"
             )
 
@@ -148,13 +183,21 @@ class TokenizerPair:
     def load(cls, folder: Path) -> TokenizerPair:
         try:
             if (folder / "shared.model").exists():
-                both = Tokenizer((folder / "shared.model").read_bytes())
+                both = load_one(folder, "shared")
                 return cls(both, both)
-            return cls(*(Tokenizer((folder / f"{side}.model").read_bytes()) for side in ("source", "target")))
+            return cls(load_one(folder, "source"), load_one(folder, "target"))
         except FileNotFoundError as error:
             raise RegardError(f"The tokenizer is incomplete: no file {error.filename}.") from None
         except RuntimeError:
             raise RegardError(f"A SentencePiece model in {folder} is damaged.") from None
+        except ValueError:
+            raise RegardError(f"A vocabulary in {folder} is damaged: it is no list of pieces.") from None
+
+
+def load_one(folder: Path, name: str) -> Tokenizer:
+    numbers = folder / f"{name}.numbers.json"
+    vocabulary = json.loads(numbers.read_text(encoding="utf-8")) if numbers.exists() else None
+    return Tokenizer((folder / f"{name}.model").read_bytes(), vocabulary)
 
 
 def train(config: TokenizerConfig, source: Iterable[str], target: Iterable[str], seed: int) -> TokenizerPair:

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.nn.attention import MultiHeadAttention
+from regard.nn.linear import product_type
 
 GROWTH = 32  # positions by which the room for what is produced grows
 
@@ -33,13 +34,15 @@ class Past:
     """Keys and values of the positions each hypothesis has produced, of one self-attention."""
 
     def __init__(self, attention: MultiHeadAttention, slots: int, beam: int) -> None:
-        self.attention, self.shape = attention, (slots, beam)
+        self.attention = attention
         parts = attention.w_q, attention.w_k, attention.w_v
         self.weight = torch.cat([part.weight for part in parts])
         self.bias = torch.cat([part.bias for part in parts]) if attention.w_q.bias is not None else None
-        H, rows = attention.n_heads, slots * beam
-        self.k = self.weight.new_zeros(rows, H, GROWTH, attention.d_k)  # zeros: what is barred still meets a product
-        self.v = self.weight.new_zeros(rows, H, GROWTH, attention.d_v)
+        # Zeros: what is barred still meets a product.
+        self.k, self.v = (
+            self.weight.new_zeros(slots * beam, attention.n_heads, GROWTH, width, dtype=product_type(self.weight))
+            for width in (attention.d_k, attention.d_v)
+        )
 
     def __call__(self, x: Tensor, positions: Tensor, longest: int) -> Tensor:
         """x: (R, D), a position more of every hypothesis   positions: (R,), its number   longest: above all of them."""
@@ -72,8 +75,10 @@ class Memory:
     def __init__(self, attention: MultiHeadAttention, slots: int, longest: int) -> None:
         self.attention = attention
         weight = attention.w_k.weight
-        self.k = weight.new_zeros(slots, attention.n_heads, longest, attention.d_k)
-        self.v = weight.new_zeros(slots, attention.n_heads, longest, attention.d_v)
+        self.k, self.v = (
+            weight.new_zeros(slots, attention.n_heads, longest, width, dtype=product_type(weight))
+            for width in (attention.d_k, attention.d_v)
+        )
 
     def enter(self, slots: Tensor, source: Tensor) -> None:
         """Put encoded sources (b, S, D) into slots."""

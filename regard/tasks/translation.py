@@ -208,7 +208,7 @@ def prepare(
     """
     valid = whole(recipe, "valid", say)
     if recipe.data.prepared:
-        prepared = Prepared.open(recipe.data.prepared)
+        prepared = Prepared.open(recipe.data.prepared, verify=True)
         if initial and initial.hash != prepared.tokenizers.hash:
             raise RegardError(
                 f"{prepared.folder} was prepared with another tokenizer than that of init = {recipe.init}: prepare it "

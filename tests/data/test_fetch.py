@@ -30,7 +30,7 @@ from regard.data.corpus import load, load_required
 from regard.data.corpus import test_splits as splits_to_report
 from regard.data.download import download
 from regard.data.files import read_lines
-from regard.data.named import Named, Part
+from regard.data.named import IWSLT14_TESTS, Named, Part
 from regard.errors import RegardError
 
 QUICK = (0.0, 0.0)
@@ -45,6 +45,8 @@ class Site:
     files: dict[str, bytes] = field(default_factory=dict)
     ranges: bool = True
     from_the_start: bool = False  # answer a range with all of the file, and say so
+    shift: int = 0  # answer a range with one that begins so much later, and say so
+    at_most: int = 0  # bytes of an answer to a range
     breaks: list[int] = field(default_factory=list)  # after how many bytes the next answers break off
     errors: list[int] = field(default_factory=list)  # the next answers, instead of files
     stall: threading.Event | None = None  # after a break, wait for this before closing
@@ -70,18 +72,20 @@ def serve() -> Iterator[Site]:
             tag, wanted = f'"{hash(body):x}"', self.headers.get("Range", "")
             found = re.fullmatch(r"bytes=(\d+)-", wanted) if site.ranges else None
             start = int(found[1]) if found and self.headers.get("If-Range") == tag else 0
-            partial, start = start > 0, 0 if site.from_the_start else start
+            partial = start > 0
+            start = 0 if site.from_the_start else start + site.shift * partial
+            end = min(len(body), start + site.at_most) if partial and site.at_most else len(body)
             self.send_response(206 if partial else 200)
             if partial:
-                self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
-            self.send_header("Content-Length", str(len(body) - start))
+                self.send_header("Content-Range", f"bytes {start}-{end - 1}/{len(body)}")
+            self.send_header("Content-Length", str(end - start))
             self.send_header("ETag", tag)
             self.end_headers()
-            rest = body[start : start + site.breaks.pop(0)] if site.breaks else body[start:]
+            rest = body[start : start + site.breaks.pop(0)] if site.breaks else body[start:end]
             self.wfile.write(rest)
             self.wfile.flush()
             site.sent.append((self.path, wanted, len(rest)))
-            if len(rest) < len(body) - start and site.stall:
+            if len(rest) < end - start and site.stall:
                 site.stall.wait(60)
             self.close_connection = True
 
@@ -177,6 +181,25 @@ def test_a_server_without_ranges_sends_everything_again(site: Site, tmp_path: Pa
 def test_an_answer_that_begins_elsewhere_is_not_appended(site: Site, tmp_path: Path) -> None:
     site.files["/big"] = os.urandom(300_000)
     site.from_the_start, site.breaks = True, [100_000]
+    download(f"{site.address}/big", tmp_path / "big", pauses=QUICK)
+    assert (tmp_path / "big").read_bytes() == site.files["/big"]
+
+
+@pytest.mark.parametrize("shift", [1_000, -1_000])
+def test_an_answer_that_begins_at_a_third_place_is_not_taken_for_the_file(
+    site: Site, tmp_path: Path, shift: int
+) -> None:
+    site.files["/big"] = os.urandom(300_000)
+    site.shift, site.breaks = shift, [100_000]
+    said: list[str] = []
+    download(f"{site.address}/big", tmp_path / "big", say=said.append, pauses=QUICK)
+    assert (tmp_path / "big").read_bytes() == site.files["/big"]
+    assert "another piece of the file than it was asked for" in said[1]
+
+
+def test_a_server_that_answers_in_small_pieces_is_asked_until_the_file_is_whole(site: Site, tmp_path: Path) -> None:
+    site.files["/big"] = os.urandom(300_000)
+    site.at_most, site.breaks = 80_000, [100_000]
     download(f"{site.address}/big", tmp_path / "big", pauses=QUICK)
     assert (tmp_path / "big").read_bytes() == site.files["/big"]
 
@@ -291,12 +314,30 @@ def test_archives_that_are_cut_short_or_others_are_named(site: Site, tmp_path: P
         fetch.fetch("unequal", corpus, tmp_path)
 
 
+def test_an_archive_that_unpacks_without_end_is_stopped(site: Site, tmp_path: Path) -> None:
+    zipped = io.BytesIO()
+    with zipfile.ZipFile(zipped, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("deu.txt", bytes(3 * assemble.SMALL))
+    for name, content in (("a.zip", zipped.getvalue()), ("a.tgz", tar({"deu.txt": bytes(3 * assemble.SMALL)}))):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(RegardError, match=r"unpacks to more than 200 times its size"):
+            assemble.unpack(tmp_path / name, ["deu.txt"], tmp_path / "out")
+        assert sum(path.stat().st_size for path in (tmp_path / "out").iterdir()) <= 2 * assemble.SMALL
+
+
+def letters(i: int) -> str:
+    return "".join(chr(ord("a") + int(digit)) for digit in str(i))
+
+
 def table() -> str:
-    rows = [f"Sentence {i} runs.\tSatz {i} {word}.\tCC-BY" for i in range(1500) for word in ("läuft", "rennt")]
-    return "\n".join([*rows, *(f"sentence {i} runs!\tSatz {i} saust.\tCC-BY" for i in range(1500))]) + "\n"
+    """Of each sentence three translations, one of them by another spelling of it, and another that shares one."""
+    names = [letters(i) for i in range(1500)]
+    rows = [f"Sentence {name} runs.\tSatz {name} {word}.\tCC-BY" for name in names for word in ("läuft", "rennt")]
+    rows += [f"sentence {name} runs!\tSatz {name} saust.\tCC-BY" for name in names]
+    return "\n".join([*rows, *(f"Clause {name} goes.\tSatz {name} läuft!\tCC-BY" for name in names)]) + "\n"
 
 
-def test_tatoeba_is_split_by_english_sentence_without_a_leak(site: Site, tmp_path: Path) -> None:
+def test_tatoeba_is_split_by_english_sentence_without_a_leak_through_either_side(site: Site, tmp_path: Path) -> None:
     zipped = io.BytesIO()
     with zipfile.ZipFile(zipped, "w") as archive:
         archive.writestr("deu.txt", table())
@@ -307,15 +348,23 @@ def test_tatoeba_is_split_by_english_sentence_without_a_leak(site: Site, tmp_pat
     lock = fetch.fetch("small", corpus, tmp_path)
     english = {split: list(read_lines(tmp_path / "small" / f"{split}.en")) for split in corpus.splits}
     german = {split: list(read_lines(tmp_path / "small" / f"{split}.de")) for split in corpus.splits}
-    assert sum(entry["pairs"] for entry in lock["splits"].values()) == 4500
+    rows = [line.split("\t") for line in table().splitlines()]
+    for split in ("valid", "test"):  # drawn by the English sentence alone, and whole
+        assert lock["splits"][split]["pairs"] == sum(assemble.split_of(row[0]) == split for row in rows)
+    assert sum(entry["pairs"] for entry in lock["splits"].values()) == 6000 - lock["left_out"]["near valid or test"]
     assert all(len(english[split]) == len(german[split]) > 0 for split in corpus.splits)
     keys = {split: {line.lower().strip(".!") for line in lines} for split, lines in english.items()}
-    assert not keys["train"] & keys["test"]
-    assert not keys["train"] & keys["valid"]
     assert not keys["valid"] & keys["test"]
+    for side in (english, german):
+        keys = {split: {line.lower().strip(".!") for line in lines} for split, lines in side.items()}
+        assert not keys["train"] & (keys["valid"] | keys["test"])
     pairs = {pair for split in corpus.splits for pair in zip(english[split], german[split], strict=True)}
-    assert ("Sentence 3 runs.", "Satz 3 läuft.") in pairs  # the attribution is no text
-    assert [assemble.split_of(f"Sentence {i} runs.") for i in range(1500)].count("train") > 1300
+    assert ("Sentence d runs.", "Satz d läuft.") in pairs  # the attribution is no text
+    shared = [(f"Sentence {letters(i)} runs.", f"Clause {letters(i)} goes.") for i in range(1500)]
+    apart = [{assemble.split_of(one), assemble.split_of(other)} for one, other in shared]
+    leaks = sum("train" in splits and len(splits) == 2 for splits in apart)
+    assert lock["left_out"] == {"near valid or test": leaks}
+    assert 0 < leaks < 300
 
 
 def test_talks_are_tokenised_cleaned_and_held_out_as_the_literature_does(site: Site, tmp_path: Path) -> None:
@@ -336,6 +385,28 @@ def test_talks_are_tokenised_cleaned_and_held_out_as_the_literature_does(site: S
     assert next(read_lines(folder / "train.de")) == "der hund"
     assert next(iter(read_lines(folder / "valid.en"))) == "it &apos;s 21 , yes ."  # the 23rd line kept
     assert next(read_lines(folder / "test.en")) == "it &apos;s 3 o &apos;clock ."
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"train.tags.en": b"One.\nTwo.\n"}, r"train\.tags\.de has 3 lines but .*train\.tags\.en has 2"),
+        ({"t.en.xml": b"<seg>a</seg>\n"}, r"t\.de\.xml has 2 lines but .*t\.en\.xml has 1"),
+        ({"t.en.xml": b"<seg>a</seg>\n<seg>caf\xe9</seg>\n"}, r"t\.en\.xml, line 2: byte 9 is not UTF-8"),
+    ],
+)
+def test_talks_that_do_not_match_or_are_no_text_are_named(
+    site: Site, tmp_path: Path, changes: dict[str, bytes], message: str
+) -> None:
+    pytest.importorskip("sacremoses")
+    members = {f"train.tags.{language}": b"One.\nTwo.\nThree.\n" for language in ("de", "en")}
+    members |= {f"t.{language}.xml": b"<seg>a</seg>\n<seg>b</seg>\n" for language in ("de", "en")}
+    site.files["/t.tgz"] = tar({**members, **changes})
+    both = (f"{site.address}/t.tgz",) * 2
+    train, test = Part(both, ("train.tags.de", "train.tags.en")), Part(both, ("t.de.xml", "t.en.xml"))
+    parts = {"train": (train,), "valid": (train,), "test": (test,)}
+    with pytest.raises(RegardError, match=message):
+        fetch.fetch("small", corpus_at(site, languages=("de", "en"), parts=parts, form="iwslt"), tmp_path)
 
 
 # --- a folder --------------------------------------------------------------------------------------------
@@ -402,6 +473,54 @@ def test_europarl_has_no_address_and_takes_its_test_set_from_beside(tmp_path: Pa
     lock = fetch.fetch("europarl-en-de", root=tmp_path / "cache", origin=tmp_path / "europarl_ende")
     assert set(lock["splits"]) == {"train", "valid", "test"}
     assert list(read_lines(tmp_path / "cache" / "europarl-en-de" / "test.de.xz")) == ["newstest2014.en-de.de"]
+
+
+def test_two_corpora_are_never_joined(tmp_path: Path) -> None:
+    """Both have train.en; a folder that lacks a language is not filled up from another one."""
+    for pair, target in (("ende", "de"), ("enfr", "fr")):
+        folder = tmp_path / "data" / f"europarl_{pair}"
+        folder.mkdir(parents=True)
+        for split in ("train", "valid"):
+            for language in ("en", target):
+                (folder / f"{split}.{language}").write_text(f"{split} {pair} {language}\n")
+    fetch.fetch("europarl-en-fr", root=tmp_path / "cache", origin=tmp_path / "data" / "europarl_ende")
+    assert list(read_lines(tmp_path / "cache" / "europarl-en-fr" / "train.en")) == ["train enfr en"]
+    (tmp_path / "data" / "europarl_enfr" / "train.en").unlink()
+    for given in ("europarl_ende", "europarl_enfr", "."):
+        with pytest.raises(RegardError, match=r"missing: train\.en, train\.fr\."):
+            fetch.fetch("europarl-en-fr", root=tmp_path / "other", origin=tmp_path / "data" / given)
+
+
+def test_a_name_that_two_folders_have_is_not_guessed(tmp_path: Path) -> None:
+    for place in ("one", "two"):
+        multi30k_folder(tmp_path / place / "captions")
+    with pytest.raises(RegardError, match=r"could both be multi30k/train\.en: give the folder of one of them"):
+        fetch.fetch("multi30k-en-de", root=tmp_path / "cache", origin=tmp_path)
+    (tmp_path / "two" / "captions" / "train.de.gz").unlink()
+    (tmp_path / "two" / "captions" / "val.de.gz").unlink()
+    (tmp_path / "two" / "captions" / "test_2016_flickr.de.gz").unlink()
+    lock = fetch.fetch("multi30k-en-de", root=tmp_path / "cache", origin=tmp_path)
+    assert all("one" in Path(entry["address"]).parts for entry in lock["origins"])
+
+
+def test_tokenised_talks_and_their_archive_do_not_mix(tmp_path: Path) -> None:
+    """A folder with half of the tokenised text and the archive beside it is read from the archive."""
+    pytest.importorskip("sacremoses")
+    folder = tmp_path / "iwslt14_deen"
+    folder.mkdir()
+    for language in ("de", "en"):
+        for split in ("train", "test"):
+            (folder / f"{split}.tok.lc.{language}").write_text("tokenised already .\n")
+    with pytest.raises(RegardError, match=r"missing: valid\.tok\.lc\.de, valid\.tok\.lc\.en\."):
+        fetch.fetch("iwslt14-de-en", root=tmp_path / "cache", origin=folder)
+    talks = "".join(f"Sentence, {i}.\n" for i in range(46)).encode()
+    tests = [f"de-en/IWSLT14.{name}.de-en.{{}}.xml" for name in IWSLT14_TESTS]
+    members = {f"de-en/train.tags.de-en.{language}": talks for language in ("de", "en")}
+    members |= {name.format(language): b"<seg>Test, yes.</seg>\n" for name in tests for language in ("de", "en")}
+    (folder / "de-en.tgz").write_bytes(tar(members))
+    lock = fetch.fetch("iwslt14-de-en", root=tmp_path / "cache", origin=folder)
+    assert {split: entry["pairs"] for split, entry in lock["splits"].items()} == {"train": 44, "valid": 2, "test": 5}
+    assert next(read_lines(tmp_path / "cache" / "iwslt14-de-en" / "valid.en")) == "sentence , 22 ."
 
 
 def test_a_corpus_that_is_not_here_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

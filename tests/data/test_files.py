@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import zstandard
 
-from regard.data.files import open_bytes, read_lines
+from regard.data.files import LONGEST_LINE, bounded_lines, in_step, open_bytes, read_lines
 from regard.errors import RegardError
 
 LINES = [f"Zeile {i} über etwas" for i in range(5_000)]
@@ -58,3 +59,48 @@ def test_how_far_reading_has_come_is_known(tmp_path: Path) -> None:
         assert file.read() == TEXT
         assert opened[0].tell() == (tmp_path / "x.zst").stat().st_size
     assert opened[0].closed
+
+
+def test_zstandard_frames_without_text_are_passed_over(tmp_path: Path) -> None:
+    skippable = bytes.fromhex("5a2a4d18") + (100_000).to_bytes(4, "little") + bytes(100_000)
+    content = skippable + PACK[".zst"](TEXT) + skippable + zstandard.ZstdCompressor().compress(b"") + PACK[".zst"](TEXT)
+    (tmp_path / "x.zst").write_bytes(content)
+    assert list(read_lines(tmp_path / "x.zst")) == LINES * 2
+    (tmp_path / "x.zst").write_bytes(content + skippable[:-1])
+    with pytest.raises(RegardError, match="it ends in the middle"):
+        list(read_lines(tmp_path / "x.zst"))
+
+
+@pytest.mark.parametrize("cut", [1, 2, 4, 5, 6, 9, 12, 1000, -1, -3, -5])
+def test_a_zstandard_file_cut_anywhere_is_an_error(tmp_path: Path, cut: int) -> None:
+    (tmp_path / "x.zst").write_bytes(PACK[".zst"](TEXT)[:cut])
+    with pytest.raises(RegardError, match=r"x\.zst is not a sound Zstandard file"):
+        list(read_lines(tmp_path / "x.zst"))
+
+
+@pytest.mark.parametrize("ending", PACK)
+def test_a_small_file_that_unpacks_without_end_takes_little_memory(tmp_path: Path, ending: str) -> None:
+    (tmp_path / f"x{ending}").write_bytes(PACK[ending](bytes(50 << 20)))
+    tracemalloc.start()
+    with open_bytes(tmp_path / f"x{ending}") as file:
+        assert file.read(100) == bytes(100)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 20 << 20
+
+
+def test_a_line_without_end_is_cut_and_the_next_ones_stay_whole(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(
+        b"one\n" + b"a" * (LONGEST_LINE - 1) + b"\n" + b"b" * 3 * LONGEST_LINE + b"\ntwo\nthree"
+    )
+    with open_bytes(tmp_path / "x") as file:
+        assert [len(line) for line in bounded_lines(file)] == [4, LONGEST_LINE, LONGEST_LINE + 1, 4, 5]
+    with pytest.raises(RegardError, match="x, line 3 is longer than 16 MiB"):
+        list(read_lines(tmp_path / "x"))
+
+
+def test_texts_in_step_have_as_many_lines() -> None:
+    assert list(in_step(["a", ""], ["x", "y"], ("A", "B"))) == [("a", "x"), ("", "y")]
+    for left, right, words in ((["a"] * 5, ["x"], "A has 5 lines but B has 1"), ([], ["x"], "A has 0 .* B has 1")):
+        with pytest.raises(RegardError, match=f"{words}: line by line they must be translations of each other"):
+            list(in_step(left, right, ("A", "B")))

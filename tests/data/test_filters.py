@@ -117,7 +117,8 @@ def test_text_of_several_lines_becomes_one() -> None:
         ("The Old House!", "the old-house", True), ("It costs 1,000 €.", "it costs 20 €", True),
         ("STRASSE", "Straße", True), ("“Yes” – he said…", "'Yes', he said.", True), ("a_b", "ab", True),
         ("the old house", "the old houses", False), ("resume", "résumé", False), ("कि", "की", False),
-        ("٣ كتب", "4 كتب", True),
+        ("٣ كتب", "4 كتب", True), ("I ❤\ufe0f it", "I ❤ it", True), ("ᠠ\u180b", "ᠠ", True),
+        ("café", "cafe\u0301", True), ("cafe\u200b\u0301", "café", True), ("AT&amp;T", "AT&T", True),
     ],
 )  # fmt: skip
 def test_near_means_equal_but_for_case_punctuation_spacing_and_numbers(a: str, b: str, same: bool) -> None:
@@ -137,6 +138,24 @@ def test_pairs_near_the_held_out_text_are_dropped() -> None:
     assert [(line, why) for line, why, _, _ in clean(pairs, known).dropped] == [(n, "leakage") for n in (1, 2, 3)]
     assert clean(pairs, known, leakage="pair").lines == [1, 2, 4, 5]
     assert clean(pairs, known, leakage="off").lines == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("unescape", [True, False])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Le cafe\u0301 est la\u0300.", "AT&amp;T is big", "AT&amp;amp;T is big", "I ❤\ufe0f it", "&a\u200bmp; so on",
+        "co\u00adop&shy;era\u200bte", "e\u200b\u0301t\u0301e\u0323\u0302", "ﬁne ½ Å Ω ǆ",
+        "na\u0131\u0308ve İstanbul", "ᾳ\u0301 ΐ",
+    ],
+)  # fmt: skip
+def test_the_same_bytes_in_training_and_test_text_are_a_leak_whatever_the_rules(
+    text: str, normalize: bool, unescape: bool
+) -> None:
+    known = Known.of([text], ["Etwas."])
+    pairs = [(text, GOOD[1]), GOOD]
+    assert clean(pairs, known, normalize=normalize, unescape=unescape, min_script=0.0).lines == [2]
 
 
 @pytest.mark.parametrize(

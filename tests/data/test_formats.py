@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from regard.data.files import LONGEST_LINE
 from regard.data.formats import Fields, Input, Left, Record, find, speaks
 from regard.errors import RegardError
 
@@ -125,6 +126,22 @@ def test_jsonl_names_every_bad_record(tmp_path: Path) -> None:
     assert texts(source) == [("x", "y")]
     assert [line for line, _, malformed in left(source) if malformed] == [1, 2, 3, 4, 5, 6]
     assert [why for _, why, _ in left(source)][:2] == ["not JSON", "no text under en and de"]
+
+
+def test_a_number_of_any_length_is_no_record(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.jsonl", '{"en": "x", "de": ' + "1" * 5_000 + '}\n{"en": "x", "de": "y"}\n')
+    assert texts(source) == [("x", "y")]
+    assert left(source) == [(1, "not JSON", True)]
+
+
+@pytest.mark.parametrize("ending", [".tsv", ".jsonl", ".en"])
+def test_a_line_of_any_length_is_left_out_and_named(tmp_path: Path, ending: str) -> None:
+    record = {".tsv": b"x\ty\n", ".jsonl": b'{"en": "x", "de": "y"}\n', ".en": b"x\n"}[ending]
+    (tmp_path / f"a{ending}").write_bytes(record + b"z" * 2 * LONGEST_LINE + b"\n" + record)
+    (tmp_path / "a.de").write_bytes(b"y\n" * 3)
+    source = find(str(tmp_path / ("a" if ending == ".en" else f"a{ending}")), "train", FIELDS)
+    assert texts(source) == [("x", "y")] * 2
+    assert left(source) == [(2, "longer than 16 MiB", True)]
 
 
 def test_jsonl_keys_may_be_others(tmp_path: Path) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import shutil
 import subprocess
 import sys
+from contextlib import nullcontext as ok
 from pathlib import Path
 
 import numpy as np
@@ -107,9 +110,13 @@ print(sorted({{(row[5], row[4], row[1]) for row in rows}}), totals, prepared.fin
     assert str(folder / "train.source.tokens") in {path for path, _, _ in here}
 
 
-@pytest.mark.parametrize("name", [*SHARDS, "test.source", "tokenizer/shared.model"])
+SMALL = ["test.source", "tokenizer/shared.model"]
+
+
+@pytest.mark.parametrize("name", [*SHARDS, *SMALL])
 @pytest.mark.parametrize("damage", ["cut", "flipped", "gone"])
 def test_damage_is_noticed_on_opening(folder: Path, name: str, damage: str) -> None:
+    """Of the training text only what can be seen without reading it, unless that is asked for."""
     content = bytearray((folder / name).read_bytes())
     if damage == "gone":
         (folder / name).unlink()
@@ -121,8 +128,10 @@ def test_damage_is_noticed_on_opening(folder: Path, name: str, damage: str) -> N
     message = {"gone": "is missing", "cut": r"has [\d,]+ bytes instead of", "flipped": "is damaged, its SHA-256"}[
         damage
     ]
-    with pytest.raises(RegardError, match=f"{name}.* {message}.*prepare the data again"):
-        Prepared.open(folder)
+    seen = {True: True, None: damage != "flipped" or name in SMALL, False: damage != "flipped"}
+    for verify, noticed in seen.items():
+        with pytest.raises(RegardError, match=f"{name}.* {message}.*prepare the data again") if noticed else ok():
+            Prepared.open(folder, verify=verify)
 
 
 def test_large_folders_are_read_through_on_demand_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,9 +139,71 @@ def test_large_folders_are_read_through_on_demand_only(folder: Path, monkeypatch
     content = bytearray((folder / "train.source.tokens").read_bytes())
     content[10] ^= 1
     (folder / "train.source.tokens").write_bytes(content)
-    Prepared.open(folder)
+    prepared = Prepared.open(folder, verify=True)
     with pytest.raises(RegardError, match="is damaged"):
-        Prepared.open(folder, verify=True)
+        prepared.check_all()
+
+
+def test_which_splits_there_are_is_known_without_their_text(folder: Path) -> None:
+    prepared = Prepared.open(folder)
+    (folder / "test.source").unlink()
+    assert prepared.has("test")
+    assert not prepared.has("valid")
+
+
+# --- writing ---------------------------------------------------------------------------------------------
+
+
+def test_a_folder_that_fails_goes_before_another_process_can_take_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one begins at the very moment at which the lock is free."""
+    second = module.written_whole(tmp_path / "out", force=False)
+    flock, close, locks = fcntl.flock, os.close, []
+
+    def lock_and_remember(lock: int, how: int) -> None:
+        flock(lock, how)
+        locks.append(lock)
+
+    def close_and_let_in(file: int) -> None:
+        close(file)
+        if len(locks) == 1 and file == locks[0]:
+            (second.__enter__() / "mine").write_text("x")
+
+    monkeypatch.setattr(module.fcntl, "flock", lock_and_remember)
+    monkeypatch.setattr(module.os, "close", close_and_let_in)
+    with pytest.raises(KeyError), module.written_whole(tmp_path / "out", force=False):
+        raise KeyError
+    second.__exit__(None, None, None)
+    assert (tmp_path / "out" / "mine").read_text() == "x"
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_folder_that_went_or_was_renamed_before_it_was_locked_is_not_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """Another process ends between our opening of the folder and our locking it."""
+    first = module.written_whole(tmp_path / "out", force=False)
+    (first.__enter__() / "prepared.json").write_text("first")
+    flock, ended = fcntl.flock, []
+
+    def end_the_other_and_lock(lock: int, how: int) -> None:
+        if not ended:
+            ended.append(True)
+            with pytest.raises(KeyError) if fails else ok():
+                first.__exit__(*((KeyError, KeyError(), None) if fails else (None, None, None)))
+                if fails:
+                    raise KeyError
+        flock(lock, how)
+
+    monkeypatch.setattr(module.fcntl, "flock", end_the_other_and_lock)
+    with (
+        ok() if fails else pytest.raises(RegardError, match="exists already"),
+        module.written_whole(tmp_path / "out", force=False) as part,
+    ):
+        (part / "prepared.json").write_text("second")
+    assert (tmp_path / "out" / "prepared.json").read_text() == ("second" if fails else "first")
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_what_is_no_prepared_data_is_told_so(folder: Path, tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_subwords_are_counted_with_a_tokenizer() -> None:
 
 
 def test_texts_of_unequal_length_and_empty_ones_are_refused() -> None:
-    with pytest.raises(RegardError, match="The source of train goes on after line 1, where the target ends"):
+    with pytest.raises(RegardError, match="The source of train has 2 lines but the target of train has 1"):
         statistics.measure("train", ["a", "b"], ["x"])
     with pytest.raises(RegardError, match="not a single line in test"):
         statistics.measure("test", [], [])

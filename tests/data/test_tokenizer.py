@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from regard.config import TokenizerConfig
-from regard.data.tokenizer import BOS, EOS, PAD, UNK, Ragged, TokenizerPair, train
+from regard.data.tokenizer import BOS, EOS, PAD, UNK, Ragged, Tokenizer, TokenizerPair, train
 from regard.errors import RegardError
 
 ENGLISH = [
@@ -99,3 +99,59 @@ def test_ragged_keeps_sequences_apart() -> None:
     ragged = Ragged.of([[1, 2], [], [3]])
     assert [ragged[i].tolist() for i in range(len(ragged))] == [[1, 2], [], [3]]
     assert np.array_equal(ragged.lengths, [2, 0, 1])
+
+
+# --- numbers of another's -------------------------------------------------------------------------------
+
+SPECIAL = ["<pad>", "<s>", "</s>", "<unk>"]
+
+
+def foreign(tokenizers: TokenizerPair, without: str = "", more: tuple[str, ...] = ()) -> Tokenizer:
+    """The same pieces numbered from the other end, one of them left out and others added."""
+    pieces = tokenizers.source.pieces(range(4, tokenizers.source.vocab_size))
+    return Tokenizer(tokenizers.source.model, [*SPECIAL, *more, *(piece for piece in pieces[::-1] if piece != without)])
+
+
+def test_a_foreign_vocabulary_numbers_the_same_pieces_otherwise() -> None:
+    ours = train(TokenizerConfig(vocab_size=50), ENGLISH, GERMAN, seed=1)
+    theirs = foreign(ours)
+    (a,), (b,) = (tokenizer.encode(ENGLISH[1:2]) for tokenizer in (ours.source, theirs))
+    assert a != b
+    assert ours.source.pieces(a) == theirs.pieces(b)
+    assert theirs.decode(b) == ENGLISH[1]
+    assert ours.source.words(a) == theirs.words(b)
+    assert ours.source.word_texts(a) == theirs.word_texts(b)
+    corpus = theirs.encode_corpus(ENGLISH[:3])
+    assert corpus[1].tolist() == b
+
+
+def test_a_piece_that_a_foreign_vocabulary_lacks_is_unknown() -> None:
+    ours = train(TokenizerConfig(vocab_size=50), ENGLISH, GERMAN, seed=1)
+    piece = ours.source.pieces(ours.source.encode(ENGLISH[1:2])[0])[1]
+    theirs = foreign(ours, without=piece)
+    assert UNK in theirs.encode(ENGLISH[1:2])[0]
+    assert theirs.vocab_size == ours.source.vocab_size - 1
+
+
+def test_a_language_before_a_sentence_is_one_token_where_the_vocabulary_has_it() -> None:
+    ours = train(TokenizerConfig(vocab_size=50), ENGLISH, GERMAN, seed=1)
+    theirs = foreign(ours, more=(">>deu<<",))
+    (marked,), (plain,) = theirs.encode([">>deu<< the river"]), theirs.encode(["the river"])
+    assert marked == [4, *plain]
+    assert UNK in theirs.encode([">>fra<< the river"])[0]  # spelled out, and ">" is no piece
+
+
+def test_a_foreign_vocabulary_is_saved_loaded_and_part_of_the_hash(tmp_path: Path) -> None:
+    ours = train(TokenizerConfig(vocab_size=50), ENGLISH, GERMAN, seed=1)
+    theirs = foreign(ours)
+    pair = TokenizerPair(theirs, foreign(ours, more=("<extra>",)))
+    pair.save(tmp_path / "tokenizer")
+    again = TokenizerPair.load(tmp_path / "tokenizer")
+    assert again.hash == pair.hash
+    assert again.hash != TokenizerPair(theirs, theirs).hash
+    assert again.hash != ours.hash
+    assert (again.source.vocabulary, again.target.vocabulary) == (pair.source.vocabulary, pair.target.vocabulary)
+    assert again.source.encode(ENGLISH[:4]) == theirs.encode(ENGLISH[:4])
+    (tmp_path / "tokenizer" / "source.numbers.json").write_text("no list")
+    with pytest.raises(RegardError, match=r"vocabulary in .* is damaged"):
+        TokenizerPair.load(tmp_path / "tokenizer")

@@ -71,3 +71,18 @@ def test_sentences_leave_and_others_enter_at_any_moment(tiny: Callable[..., Tran
     step.keep(torch.tensor([0]))
     found = step(tokens[2:, :, 3], torch.tensor([3]), 4)
     torch.testing.assert_close(found[0, 0], in_one_pass(model, SOURCES[2], tokens[2, 0, :4].tolist())[-1])
+
+
+@torch.inference_mode()
+def test_steps_in_half_precision_are_nearly_the_same(tiny: Callable[..., Transformer]) -> None:
+    """As validation in a training with train.precision = "bfloat16" takes them."""
+    model, tokens = tiny(), torch.randint(4, 20, (2, 2, 5))
+    found = []
+    for half in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+            step = TransformerStep(model, SOURCES, beam=2)
+            step.enter(torch.arange(2), [0, 1])
+            found.append(torch.stack([step(tokens[:, :, t], torch.full((2,), t), t + 1) for t in range(5)]))
+    assert found[1].dtype == torch.float32
+    assert not torch.equal(*found)
+    torch.testing.assert_close(found[1], found[0], atol=0.1, rtol=0.1)

@@ -1,0 +1,224 @@
+"""Whether an exported model gives the same answers as the run it comes from.
+
+A file is translated by both, greedily and with a beam of 4. In float32 the tokens must be the same, except where two
+candidates were so close that rounding decides: the *margin* of a difference is how far apart our own model, fed with
+both outputs, finds them. Greedy search chooses a token at a time, so its margin is that of the first that differs. A
+beam drops beginnings by their log-probability and ranks whole outputs by score, so its margin is the closest that the
+two come: beginnings of equal length, or the whole, whose scores are brought back to log-probabilities.
+
+With fewer bits other answers are to be expected, and what they are worth is measured: BLEU and chrF against our own
+output, and against references where there are any.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.decode.search import Hypothesis
+from regard.decode.translator import Translator
+from regard.errors import RegardError
+from regard.evaluate.bleu import bleu, chrf
+from regard.export.engines import Engine, Settings, TorchEngine, open_engine
+from regard.export.formats import Exported, size_on_disk
+from regard.training.checkpoint import weights
+
+MARGIN = 1e-4  # of log-probability, within which rounding may decide
+SHARE = 0.002  # of the sentences, at most, that it may decide
+SCORES = 1e-4  # a token, by which the log-probabilities of equal outputs may differ
+LOWEST_CHRF = 50.0  # against our own output; a quantised model below it is no longer the same model
+ALPHA = 0.6
+SEARCHES = {"greedy": 1, "beam 4": 4}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A sentence for which the two outputs differ."""
+
+    line: int
+    ours: str
+    theirs: str
+    margin: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One search through both."""
+
+    search: str
+    sentences: int
+    seconds: tuple[float, float]  # ours, theirs
+    differences: list[Difference]
+    scores: float  # the largest difference in log-probability between equal outputs, a token
+    quality: dict[str, float]  # of a quantised model
+
+    @property
+    def exact(self) -> bool:
+        close = all(difference.margin < MARGIN for difference in self.differences)
+        return close and len(self.differences) <= SHARE * self.sentences and self.scores < SCORES
+
+
+@dataclass(frozen=True)
+class Report:
+    format: str
+    quantization: str
+    sizes: tuple[int, int]  # bytes: our weights, their folder
+    comparisons: list[Comparison]
+
+    @property
+    def passed(self) -> bool:
+        if self.quantization == "float32":
+            return all(comparison.exact for comparison in self.comparisons)
+        return all(comparison.quality["chrF to float32"] >= LOWEST_CHRF for comparison in self.comparisons)
+
+    def plain(self) -> dict[str, Any]:
+        return {"passed": self.passed, **asdict(self)}
+
+    def text(self) -> str:
+        ours, theirs = (f"{size / 1e6:,.1f} MB" for size in self.sizes)
+        lines = [f"{self.format} ({self.quantization}): {theirs} on disk, against {ours} of weights"]
+        for one in self.comparisons:
+            n, (here, there) = one.sentences, one.seconds
+            lines.append(
+                f"{one.search:<7} {n:,} sentences: {rate(n / here)} a second by torch, {rate(n / there)} by {self.format}"
+            )
+            if self.quantization == "float32":
+                lines.append(f"        {len(one.differences)} differ; the others agree within {one.scores:.1e} a token")
+                lines += [
+                    f"        line {d.line}, margin {d.margin:.1e}: {d.ours!r} here, {d.theirs!r} there"
+                    for d in one.differences
+                ]
+            else:
+                lines.append(f"        {len(one.differences)} differ; " + ", ".join(measured(one.quality)))
+        return "\n".join([*lines, self.verdict()]) + "\n"
+
+    def verdict(self) -> str:
+        if self.passed:
+            return "passed"
+        if self.quantization == "float32":
+            return (
+                f"REFUSED: a difference must have a margin below {MARGIN:g}, at most {SHARE:.1%} of the sentences may "
+                f"differ, and equal outputs must agree within {SCORES:g} a token"
+            )
+        return f"REFUSED: the output must have a chrF of at least {LOWEST_CHRF:g} against that of float32"
+
+
+def rate(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
+
+
+def measured(quality: dict[str, float]) -> list[str]:
+    return [
+        f"{name} {value:+.2f}" if name.startswith("Δ") else f"{name} {value:.2f}" for name, value in quality.items()
+    ]
+
+
+def check(
+    exported: Exported,
+    sentences: Sequence[str],
+    references: Sequence[str] | None = None,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Report:
+    """Translate by both and compare; `progress` is told how many sentences have gone through a search."""
+    translator = exported.translator
+    if references is not None and len(references) != len(sentences):
+        raise RegardError(f"{len(sentences):,} sentences cannot be scored against {len(references):,} references.")
+    encoded = [translator.fit(tokens) for tokens in translator.tokenizers.source.encode(list(sentences))]
+    lines = [i for i, tokens in enumerate(encoded) if len(tokens) > 1]
+    if not lines:
+        raise RegardError("There is nothing to check with: the file has no sentence.")
+    sources = [encoded[i] for i in lines]
+    ours, theirs = TorchEngine(translator), open_engine(exported.folder, Settings())
+    comparisons = []
+    for search, beam_size in SEARCHES.items():
+        here, ours_took = timed(ours, sources, beam_size)
+        there, theirs_took = timed(theirs, sources, beam_size)
+        quality = {}
+        if exported.quantization != "float32":
+            quality = compare_texts(translator, here, there, [references[i] for i in lines] if references else None)
+        differences, scores = compare(translator, sources, here, there, lines, beam_size)
+        comparisons.append(Comparison(search, len(lines), (ours_took, theirs_took), differences, scores, quality))
+        progress(len(comparisons) * len(lines))
+    size = sum(tensor.numel() * tensor.itemsize for tensor in weights(translator.model).values())
+    return Report(exported.format, exported.quantization, (size, size_on_disk(exported.folder)), comparisons)
+
+
+def timed(engine: Engine, sources: list[list[int]], beam_size: int) -> tuple[list[Hypothesis], float]:
+    engine.translate(sources[:1], beam_size, ALPHA)  # the first call of an engine also prepares it
+    began = time.perf_counter()
+    found = engine.translate(sources, beam_size, ALPHA)
+    return [best[0] for best in found], time.perf_counter() - began
+
+
+def compare(
+    translator: Translator,
+    sources: list[list[int]],
+    ours: list[Hypothesis],
+    theirs: list[Hypothesis],
+    lines: list[int],
+    beam_size: int,
+) -> tuple[list[Difference], float]:
+    """The differing outputs with their margins, and how far the others' log-probabilities are apart, a token."""
+    differences, apart = [], 0.0
+    for source, a, b, line in zip(sources, ours, theirs, lines, strict=True):
+        if a.tokens == b.tokens:
+            apart = max(apart, abs(a.log_prob - b.log_prob) / len(a.tokens))
+            continue
+        here, there = (translator.tokenizers.target.decode(one.tokens) for one in (a, b))
+        margin = greedy_margin if beam_size == 1 else beam_margin
+        differences.append(Difference(line + 1, here, there, margin(translator, source, a.tokens, b.tokens)))
+    return differences, apart
+
+
+def first_difference(ours: list[int], theirs: list[int]) -> int | None:
+    """Where two outputs part; nowhere if one goes on where the other was cut."""
+    return next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), None)
+
+
+def greedy_margin(translator: Translator, source: list[int], ours: list[int], theirs: list[int]) -> float:
+    first = first_difference(ours, theirs)
+    if first is None:
+        return float("inf")
+    a, b = (token_log_probs(translator, source, tokens)[first] for tokens in (ours, theirs))
+    return abs(float(a - b))
+
+
+def beam_margin(translator: Translator, source: list[int], ours: list[int], theirs: list[int]) -> float:
+    a, b = (token_log_probs(translator, source, tokens).cumsum(0) for tokens in (ours, theirs))
+    whole = abs(float(a[-1]) / len(ours) ** ALPHA - float(b[-1]) / len(theirs) ** ALPHA) * len(ours) ** ALPHA
+    first, shorter = first_difference(ours, theirs), min(len(ours), len(theirs))
+    return whole if first is None else min(whole, float((a[:shorter] - b[:shorter])[first:].abs().min()))
+
+
+@torch.inference_mode()
+def token_log_probs(translator: Translator, source: list[int], target: list[int]) -> Tensor:
+    """The log-probability of each token of an output, (T,), fed at once."""
+    logits = translator.feed([source], [target])[0].double()  # (T, V)
+    return logits.log_softmax(-1).gather(1, torch.tensor(target, device=logits.device)[:, None])[:, 0]
+
+
+def compare_texts(
+    translator: Translator, ours: list[Hypothesis], theirs: list[Hypothesis], references: list[str] | None
+) -> dict[str, float]:
+    here, there = ([translator.tokenizers.target.decode(one.tokens) for one in some] for some in (ours, theirs))
+    found = {
+        "BLEU to float32": bleu(there, here, samples=0).value,
+        "chrF to float32": chrf(there, here, samples=0).value,
+    }
+    if references:
+        for name, metric in (("BLEU", bleu), ("chrF", chrf)):
+            value, before = (metric(texts, references, samples=0).value for texts in (there, here))
+            found |= {name: value, f"Δ{name}": value - before}
+    return found
+
+
+def read_sentences(path: Path) -> list[str]:
+    from regard.data.files import read_lines
+
+    return list(read_lines(path))

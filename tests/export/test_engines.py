@@ -1,0 +1,133 @@
+"""Every engine answers as our own model does, in every shape that a format can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import regard
+from regard.data.tokenizer import UNK
+from regard.decode.search import Hypothesis
+from regard.decode.translator import Translator
+from regard.errors import RegardError
+from regard.export.check import MARGIN, SCORES, beam_margin, check, greedy_margin
+from regard.export.engines import Engine, Settings, TorchEngine, open_engine
+from regard.export.formats import export
+from regard.export.runs import write_run
+from regard.training.checkpoint import weights
+from regard.training.run import Run
+
+NEEDS = ("ctranslate2", "onnxscript", "onnxruntime", "transformers")
+POST: dict[str, object] = {}
+PRE = {"norm": "pre", "activation": "swish", "positions": "learned", "max_positions": 300, "tie": "target"}
+ODD = {"sinusoid": "halves", "activation": "gelu", "attention_bias": True, "output_bias": True, "tie": "none"}
+EOS_STARTS = {"start": "eos", "n_decoder_layers": 1, "norm_eps": 1e-5, "attention_bias": True}
+WIDE = {"d_k": 12, "d_v": 6, "n_layers": 1, "norm": "pre"}
+SETTINGS = Settings(extra_length=6, batch_sentences=7, intra_threads=1)
+
+
+def assert_same(
+    translator: Translator, sources: list[list[int]], ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]
+) -> None:
+    """Equal tokens and scores, or candidates that rounding may swap."""
+    for source, (a, *_), (b, *_) in zip(sources, ours, theirs, strict=True):
+        if a.tokens == b.tokens:
+            assert a.log_prob == pytest.approx(b.log_prob, abs=SCORES * len(a.tokens))
+            assert a.score == pytest.approx(b.score, abs=SCORES * len(a.tokens))
+        else:
+            margin = min(of(translator, source, a.tokens, b.tokens) for of in (greedy_margin, beam_margin))
+            assert margin < MARGIN, (a, b)
+
+
+def compare(run: Path, to: str, out: Path, sentences: list[str]) -> Engine:
+    with export(run, to, out):
+        pass
+    translator = regard.load(run, device="cpu")
+    sources = translator.tokenizers.source.encode(sentences)
+    engine, torch_engine = open_engine(out, SETTINGS), TorchEngine(translator, SETTINGS)
+    for beam_size in (1, 4):
+        ours, theirs = (one.translate(sources, beam_size, 0.6) for one in (torch_engine, engine))
+        assert_same(translator, sources, ours, theirs)
+    return engine
+
+
+@pytest.mark.parametrize(
+    ("to", "model"),
+    [
+        ("ctranslate2", POST), ("ctranslate2", PRE), ("ctranslate2", ODD), ("ctranslate2", EOS_STARTS),
+        ("marian", POST), ("marian", ODD), ("marian", {**EOS_STARTS, "tie": "target"}),
+        ("onnx", WIDE), ("onnx", {**ODD, "n_layers": 1}), ("safetensors", PRE),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "-".join(map(str, value)) or "post",
+)  # fmt: skip
+def test_random_models_of_every_shape_give_the_same_tokens_and_scores(
+    random_run: Callable[..., Path], tmp_path: Path, sentences: list[str], to: str, model: dict[str, object]
+) -> None:
+    compare(random_run(**model), to, tmp_path / "out", sentences[:12])
+
+
+@pytest.mark.parametrize("to", ["ctranslate2", "onnx", "marian", "safetensors"])
+def test_a_trained_model_passes_its_check(trained: Path, tmp_path: Path, sentences: list[str], to: str) -> None:
+    with export(trained, to, tmp_path / "out") as exported:
+        report = check(exported, sentences)
+    assert report.passed, report.text()
+    assert [comparison.sentences for comparison in report.comparisons] == [len(sentences)] * 2
+    assert "sentences: " in report.text()
+    assert report.sizes[1] > 0
+
+
+def test_n_best_lists_are_the_same(trained: Path, tmp_path: Path, sentences: list[str]) -> None:
+    """With more patience than any beam needs, CTranslate2 finds the n best that our exact stopping rule finds."""
+    with export(trained, "ctranslate2", tmp_path / "out"):
+        pass
+    translator = regard.load(trained, device="cpu")
+    sources = translator.tokenizers.source.encode(sentences[:20])
+    engines = TorchEngine(translator), open_engine(tmp_path / "out", Settings(patience=8))
+    ours, theirs = (engine.translate(sources, beam_size=4, n_best=4) for engine in engines)
+    for a, b in zip(ours, theirs, strict=True):
+        assert [one.score for one in b] == pytest.approx([one.score for one in a], abs=1e-3)
+        assert len({tuple(one.tokens) for one in b}) == 4
+
+
+def test_an_exported_folder_does_not_share_memory_with_the_model(trained: Path, tmp_path: Path) -> None:
+    """The model may be trained on or changed after it has been written: the copy stays."""
+    from regard.export.ctranslate2 import specification
+
+    model = regard.load(trained, device="cpu").model
+    spec = specification(model)
+    before = spec.encoder.layer[0].ffn.linear_0.weight.copy()
+    model.encoder.layers[0].feed_forward.w_1.weight.data.zero_()  # type: ignore[union-attr]
+    assert (spec.encoder.layer[0].ffn.linear_0.weight == before).all()
+    assert before.any()
+
+
+def test_a_sentence_beyond_the_positions_is_named(random_run: Callable[..., Path], tmp_path: Path) -> None:
+    with export(random_run(positions="learned", max_positions=300, n_layers=1), "ctranslate2", tmp_path / "out"):
+        pass
+    with pytest.raises(RegardError, match="Sentence 2 has 301 tokens, and the export positions for 300"):
+        open_engine(tmp_path / "out").translate([[5, 2], [5] * 300 + [2]])
+
+
+def test_a_folder_that_is_no_export_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RegardError, match=r"no export: it has no export\.json"):
+        open_engine(tmp_path)
+
+
+def test_what_never_comes_out_of_ours_never_comes_out_of_ctranslate2(
+    random_run: Callable[..., Path], tmp_path: Path, sentences: list[str]
+) -> None:
+    """A model that prefers the unknown symbol: both pass it over, and give what they choose its own probability."""
+    run = random_run(output_bias=True, attention_bias=True)
+    translator = regard.load(run, device="cpu")
+    translator.model.output.bias.data[UNK] = 50.0
+    write_run(tmp_path / "fond", Run.open(run).recipe, translator.tokenizers, weights(translator.model))
+    with export(tmp_path / "fond", "ctranslate2", tmp_path / "out"):
+        pass
+    sources = translator.tokenizers.source.encode(sentences[:8])
+    engine, torch_engine = open_engine(tmp_path / "out", SETTINGS), TorchEngine(translator, SETTINGS)
+    ours, theirs = (one.translate(sources, beam_size=1) for one in (torch_engine, engine))
+    assert_same(translator, sources, ours, theirs)
+    assert all(UNK not in best[0].tokens for best in theirs)
+    assert all(best[0].log_prob < -50 for best in theirs)

@@ -1,0 +1,116 @@
+"""Folders of every format: complete, refused by the recipe key that does not fit, and never half-written."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+import regard
+from regard.errors import RegardError
+from regard.export.formats import FORMATS, export
+from regard.training.checkpoint import weights
+
+NEEDS = ("ctranslate2", "transformers")
+
+
+@pytest.mark.parametrize(
+    ("to", "model", "message"),
+    [
+        ("ctranslate2", {"d_k": 16}, r"model\.d_k = 16: CTranslate2 needs d_k = d_model / n_heads, here 8"),
+        ("ctranslate2", {"d_v": 4}, r"model\.d_v = 4"),
+        ("marian", {"d_k": 16}, r"model\.d_k = 16: Marian"),
+        ("marian", {"norm": "pre"}, r'model\.norm = "pre"'),
+        ("marian", {"positions": "learned", "max_positions": 300}, r'model\.positions = "learned"'),
+        ("marian", {"norm_eps": 1e-3}, r"model\.norm_eps = 0\.001: Marian has 1e-05"),
+    ],
+)
+def test_a_shape_that_a_format_cannot_hold_is_refused_by_its_key(
+    random_run: Callable[..., Path], tmp_path: Path, to: str, model: dict[str, object], message: str
+) -> None:
+    with pytest.raises(RegardError, match=message), export(random_run(**model), to, tmp_path / "out"):
+        pass
+    assert not (tmp_path / "out").exists()
+
+
+def test_widths_that_are_spelled_out_but_ordinary_are_no_reason_to_refuse(
+    random_run: Callable[..., Path], tmp_path: Path
+) -> None:
+    with export(random_run(d_k=8, d_v=8), "ctranslate2", tmp_path / "out"):
+        pass
+    assert (tmp_path / "out" / "model.bin").exists()
+
+
+@pytest.mark.parametrize(
+    ("to", "quantization", "message"),
+    [
+        ("ctranslate", "float32", "no format ctranslate .did you mean ctranslate2"),
+        ("onnx", "int16", "onnx has no quantization int16: choose float32, int8"),
+        ("marian", "int8", "marian has no quantization int8"),
+        ("ctranslate2", "int4", "choose float32, int16, int8"),
+    ],
+)
+def test_a_format_or_quantization_that_does_not_exist_is_named(
+    tmp_path: Path, to: str, quantization: str, message: str
+) -> None:
+    with pytest.raises(RegardError, match=message), export(tmp_path, to, tmp_path / "out", quantization):
+        pass
+
+
+def test_a_folder_that_is_there_is_not_overwritten(random_run: Callable[..., Path], tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").write_text("mine")
+    with pytest.raises(RegardError, match="is there already"), export(random_run(), "safetensors", tmp_path / "out"):
+        pass
+    assert (tmp_path / "out" / "mine.txt").read_text() == "mine"
+
+
+def test_an_interrupted_export_leaves_nothing(random_run: Callable[..., Path], tmp_path: Path) -> None:
+    run = random_run()
+    before = set(tmp_path.iterdir())
+    with pytest.raises(KeyboardInterrupt), export(run, "safetensors", tmp_path / "out"):
+        raise KeyboardInterrupt
+    assert set(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("to", ["ctranslate2", "marian", "safetensors"])
+def test_a_folder_says_what_it_is_and_its_readme_runs(
+    trained: Path, tmp_path: Path, to: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with export(trained, to, tmp_path / "out"):
+        pass
+    assert json.loads((tmp_path / "out" / "export.json").read_text())["format"] == to
+    readme = (tmp_path / "out" / "README.md").read_text()
+    code = readme.split("```python\n")[1].split("```")[0].replace("A sentence.", "k a d")
+    monkeypatch.chdir(tmp_path)
+    exec(code, {})
+    expected = regard.load(trained, device="cpu").translate("k a d", beam_size=4, normalization="power")
+    assert expected
+    assert expected in capsys.readouterr().out
+
+
+def test_the_documentation_of_engines_runs(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = Path(__file__).parents[2] / "docs" / "export.md"
+    with export(trained, "ctranslate2", tmp_path / "demo-ct2"):
+        pass
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.S)
+    exec(code.replace("Is she sleeping?", "k a d"), {})
+    expected = regard.load(trained, device="cpu").translate("k a d", beam_size=4, normalization="power")
+    assert capsys.readouterr().out.startswith(f"{expected} -")
+
+
+def test_safetensors_are_a_run_without_training_state(trained: Path, tmp_path: Path) -> None:
+    with export(trained, "safetensors", tmp_path / "out"):
+        pass
+    ours, theirs = regard.load(trained, device="cpu"), regard.load(tmp_path / "out", device="cpu")
+    for name, tensor in weights(ours.model).items():
+        assert torch.equal(tensor, weights(theirs.model)[name])
+    assert not (tmp_path / "out" / "checkpoints").exists()
+    assert sorted(FORMATS) == ["ctranslate2", "marian", "onnx", "safetensors"]
