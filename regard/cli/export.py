@@ -45,6 +45,7 @@ def export(
     from regard.export import formats
     from regard.export.check import SEARCHES, read_sentences
     from regard.export.check import check as compare
+    from regard.export.engines import Settings
 
     if threads:
         torch.set_num_threads(threads)
@@ -56,7 +57,7 @@ def export(
         report = None
         if sentences is not None:
             with bar("Checking", len(sentences) * len(SEARCHES)) as progress:
-                report = compare(exported, sentences, references, progress)
+                report = compare(exported, sentences, references, progress, Settings(intra_threads=threads or 0))
             exported.accepted = report.passed
         size = formats.size_on_disk(exported.folder)
     place = out if exported.accepted else out.with_name(f"{out.name}.refused")

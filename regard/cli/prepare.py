@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.options import AsJson, console
+from regard.cli.options import AsJson, console, warn
 
 if TYPE_CHECKING:
     from regard.data.prepare import Progress
@@ -80,6 +80,10 @@ def prepare(
     keep_dropped: Annotated[
         bool, filtering("Write dropped.tsv.gz: reason, file, line, both texts.", "--keep-dropped")
     ] = False,
+    max_malformed: Annotated[
+        float,
+        filtering("Share of an input's records that may be damaged and left out.", "--max-malformed", min=0, max=1),
+    ] = 0.1,
     vocab_size: Annotated[int, subwords("Subwords in a vocabulary.", min=8)] = 8_000,
     kind: Annotated[str, subwords("bpe or unigram: how subwords are learned.", metavar="bpe|unigram")] = "bpe",
     shared: Annotated[bool, subwords("One vocabulary for both languages, or one each.", "--shared/--separate")] = True,
@@ -108,11 +112,12 @@ def prepare(
 
     Examples:  regard data prepare --languages en de --train europarl --train memory.tmx.gz --valid dev --out data
 
-    regard data prepare --languages en de --train multi30k-en-de --test multi30k-en-de --out data --keep-dropped
+    regard data prepare --languages en de --train multi30k-en-de --valid multi30k-en-de --out clean --keep-dropped
     """
     from regard.config import TokenizerConfig, read_section
     from regard.data import prepare as preparing
     from regard.data.filters import Cleaning
+    from regard.data.scripts import script_of
 
     subwords_as = {
         "kind": kind, "vocab_size": vocab_size, "shared": shared, "character_coverage": character_coverage,
@@ -125,11 +130,17 @@ def prepare(
             copies, duplicates, targets_per_source, leakage,  # type: ignore[arg-type]
         ),
         read_section(TokenizerConfig, subwords_as, "tokenizer."),
-        str(tokenizer or ""), tokenizer_pairs, seed, keep_dropped,
+        str(tokenizer or ""), tokenizer_pairs, seed, keep_dropped, max_malformed,
     )  # fmt: skip
+    for language in languages:
+        if not script_of(language):
+            warn(f"{language} is no language code known here: in what script its text is written is not checked.")
     with bar() as progress:
         tally = preparing.prepare(settings, out, jobs=jobs, force=force, progress=progress)
     print(json.dumps(tally.plain(), ensure_ascii=False) if as_json else tally.text(), end="\n" if as_json else "")
+    if not valid:
+        warn("There is no validation text, which training needs: prepare again with --valid.")
+    warn(f'Next: prepared = "{out}" in a recipe\'s [data]; regard doctor finds what no filter sees.')
 
 
 @contextmanager

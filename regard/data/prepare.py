@@ -32,6 +32,7 @@ from regard.data.tally import HeldOut, InputTally, Tally
 from regard.data.tokenizer import UNK, Ragged, TokenizerPair
 from regard.errors import RegardError
 
+FEW = 10  # bad records that are nothing to speak of, however small the file
 CHUNK_PAIRS, CHUNK_CHARACTERS = 4096, 1 << 22
 Progress = Callable[[str, int, float], None]  # the stage, pairs done in it, and which part of it that is, 0 to 1
 
@@ -52,6 +53,7 @@ class Settings:
     tokenizer_pairs: int = 250_000  # at most so many pairs, evenly spread over the text, to learn it from
     seed: int = 1
     keep_dropped: bool = False
+    max_malformed: float = 0.1  # of the records of an input; more than that, and the file is not what it seems
 
     def inputs(self, split: str) -> list[Input]:
         fields = Fields(self.languages, self.columns, self.keys)
@@ -76,6 +78,8 @@ def prepare(settings: Settings, out: Path, *, jobs: int = 0, force: bool = False
             known = work.hold_out(held_out)
         with tally.clock("cleaning"):
             blocks = work.clean(train, known)
+        for one in tally.inputs:
+            refuse_damage(one, settings.max_malformed)
         with tally.clock("tokenizer"):
             tokenizers = tokenizers or work.learn()
             tokenizers.save(folder / "tokenizer")
@@ -83,6 +87,16 @@ def prepare(settings: Settings, out: Path, *, jobs: int = 0, force: bool = False
             work.encode(tokenizers, blocks)
         work.finish()
     return tally
+
+
+def refuse_damage(one: InputTally, most: float) -> None:
+    """A few bad records are left out; a file full of them has another encoding or another form than was thought."""
+    if one.malformed > max(FEW, most * (one.pairs + one.malformed)):
+        worst = max((kind for kind in one.left_out if kind.malformed), key=lambda kind: kind.count)
+        raise RegardError(
+            f"{one.name} is damaged or of another form: {worst}, of {one.pairs + one.malformed:,} records. Mend it "
+            "(text of another encoding with iconv -f latin1 -t utf-8), or allow it with --max-malformed."
+        )
 
 
 def tally_of(one: Input) -> InputTally:

@@ -84,10 +84,9 @@ class Report:
         ours, theirs = (f"{size / 1e6:,.1f} MB" for size in self.sizes)
         lines = [f"{self.format} ({self.quantization}): {theirs} on disk, against {ours} of weights"]
         for one in self.comparisons:
-            n, (here, there) = one.sentences, one.seconds
-            lines.append(
-                f"{one.search:<7} {n:,} sentences: {rate(n / here)} a second by torch, {rate(n / there)} by {self.format}"
-            )
+            n = one.sentences
+            here, there = (rate(n / seconds) for seconds in one.seconds)
+            lines.append(f"{one.search:<7} {n:,} sentences: {here} a second by torch, {there} by {self.format}")
             if self.quantization == "float32":
                 lines.append(f"        {len(one.differences)} differ; the others agree within {one.scores:.1e} a token")
                 lines += [
@@ -124,8 +123,9 @@ def check(
     sentences: Sequence[str],
     references: Sequence[str] | None = None,
     progress: Callable[[int], None] = lambda done: None,
+    settings: Settings | None = None,
 ) -> Report:
-    """Translate by both and compare; `progress` is told how many sentences have gone through a search."""
+    """Translate by both and compare; `progress` is told how many sentences have gone through a search of both."""
     translator = exported.translator
     if references is not None and len(references) != len(sentences):
         raise RegardError(f"{len(sentences):,} sentences cannot be scored against {len(references):,} references.")
@@ -134,17 +134,17 @@ def check(
     if not lines:
         raise RegardError("There is nothing to check with: the file has no sentence.")
     sources = [encoded[i] for i in lines]
-    ours, theirs = TorchEngine(translator), open_engine(exported.folder, Settings())
+    ours = [timed(TorchEngine(translator), sources, beam_size) for beam_size in SEARCHES.values()]
+    progress(len(lines) * len(SEARCHES) // 2)
+    engine = open_engine(exported.folder, settings)  # not before: its threads would be in the way of ours
     comparisons = []
-    for search, beam_size in SEARCHES.items():
-        here, ours_took = timed(ours, sources, beam_size)
-        there, theirs_took = timed(theirs, sources, beam_size)
+    for (search, beam_size), (here, ours_took) in zip(SEARCHES.items(), ours, strict=True):
+        there, theirs_took = timed(engine, sources, beam_size)
         quality = {}
         if exported.quantization != "float32":
             quality = compare_texts(translator, here, there, [references[i] for i in lines] if references else None)
         differences, scores = compare(translator, sources, here, there, lines, beam_size)
         comparisons.append(Comparison(search, len(lines), (ours_took, theirs_took), differences, scores, quality))
-        progress(len(comparisons) * len(lines))
     size = sum(tensor.numel() * tensor.itemsize for tensor in weights(translator.model).values())
     return Report(exported.format, exported.quantization, (size, size_on_disk(exported.folder)), comparisons)
 

@@ -168,6 +168,8 @@ class Stream:
     def storage(self, pid: Any) -> Tensor:
         kind, key = described(pid)
         count = int(pid[4])
+        if len(pid) > 5 and pid[5] is not None:
+            raise ValueError(f"storage {key} is a part of another, as torch has not written it for years")
         if not 0 <= count * kind.itemsize <= self.size:
             raise ValueError(f"storage {key} is larger than the file")
         if key not in self.storages:

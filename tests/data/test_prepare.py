@@ -6,6 +6,7 @@ import fcntl
 import gzip
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -285,3 +286,19 @@ def test_a_language_of_unknown_script_is_noted(tmp_path: Path) -> None:
     tally, _ = quickly(tmp_path, pairs_of("train", 200), languages=("en", "tlh"), train=(
         f"{tmp_path}/train.en,{tmp_path}/train.de",))  # fmt: skip
     assert "the script of tlh is not known" in tally.text()
+
+
+def test_a_file_full_of_damage_is_refused_and_a_little_is_left_out(tmp_path: Path) -> None:
+    pairs = pairs_of("train", 100)
+    for damaged, stem in ((5, "little"), (40, "much")):
+        write_pairs(tmp_path / stem, pairs)
+        lines = Path(tmp_path / f"{stem}.de").read_bytes().split(b"\n")
+        lines[:damaged] = [b"Stra\xdfe " + line for line in lines[:damaged]]
+        Path(tmp_path / f"{stem}.de").write_bytes(b"\n".join(lines))
+    little, much = (Settings(LANGUAGES, (str(tmp_path / stem),), tokenizer=SUBWORDS) for stem in ("little", "much"))
+    assert prepare(little, tmp_path / "a", jobs=1).dropped["malformed"] == 5
+    with pytest.raises(
+        RegardError, match=r"much.* is damaged or of another form: 40 .*of 100 records.*--max-malformed"
+    ):
+        prepare(much, tmp_path / "b", jobs=1)
+    assert prepare(replace(much, max_malformed=0.5), tmp_path / "b", jobs=1).dropped["malformed"] == 40
