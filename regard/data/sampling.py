@@ -107,7 +107,7 @@ def segmentations(tokenizer: Tokenizer, kind: str, words: list[list[int]], alpha
     pieces = tokenizer.pieces(range(tokenizer.vocab_size))
     spelling = {i for i in range(tokenizer.vocab_size) if i <= UNK or tokenizer.processor.is_byte(i)}
     numbers = {piece: i for i, piece in enumerate(pieces) if i not in spelling}
-    scores = {piece: tokenizer.processor.get_score(i) for piece, i in numbers.items()}
+    scores = {piece: tokenizer.processor.get_score(tokenizer.processor.piece_to_id(piece)) for piece in numbers}
     draw = bpe_dropout if kind == "bpe" else unigram_sampling
     chance, drawn = random.Random(seed), list[list[int]]()
     for word in words:

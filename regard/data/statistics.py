@@ -66,7 +66,7 @@ class Side:
         counts = np.bincount(codes)
         self.characters[: len(counts)] += counts
         if tokenizer:
-            encoded = tokenizer.processor.encode(lines, num_threads=2)
+            encoded = [tokens[:-1] for tokens in tokenizer.encode(lines, threads=2)]
             self.subword_lengths.update(map(len, encoded))
             flat = np.fromiter(chain.from_iterable(encoded), np.int64)
             if not len(self.pieces):

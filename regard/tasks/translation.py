@@ -206,8 +206,9 @@ def prepare(
     `tokenizer` is the run's folder for it; `initial` the tokenizer of the run this one starts from. Where several
     processes prepare the same task, `once` has one of them act and the others wait.
     """
+    train = None if recipe.data.prepared else whole(recipe, "train", say)
     valid = whole(recipe, "valid", say)
-    if recipe.data.prepared:
+    if train is None:
         prepared = Prepared.open(recipe.data.prepared, verify=True)
         if initial and initial.hash != prepared.tokenizers.hash:
             raise RegardError(
@@ -218,7 +219,6 @@ def prepare(
         once(partial(keep_tokenizers, tokenizer, lambda: prepared.tokenizers))
         tokenizers, pairs, lines = prepared.tokenizers, Pairs(*prepared.train), None
     else:
-        train = whole(recipe, "train", say)
         once(partial(keep_tokenizers, tokenizer, lambda: initial or learn(recipe, train, say)))
         tokenizers = TokenizerPair.load(tokenizer)
         pairs, lines = Pairs.encode(tokenizers, train), train.lines
