@@ -66,7 +66,7 @@ RECIPE: dict[str, Any] = {
     "train": {
         "steps": 240, "batch_tokens": 500, "schedule": "linear", "warmup_steps": 40, "peak_lr": 8e-3,
         "report_every": 10, "valid_every": 40, "valid_sentences": 0, "save_every": 80, "keep": 1, "average": 0,
-        "tensorboard": False, "device": "cpu", "threads": 1,
+        "tensorboard": False, "device": "cpu",
     },
 }  # fmt: skip
 

@@ -180,7 +180,10 @@ def test_a_full_disk_while_saving_loses_nothing(tiny_recipe: dict[str, Any], tmp
     assert ours.read_bytes() == theirs.read_bytes()
 
 
-def test_no_pickle_anywhere_in_the_package() -> None:
+def test_no_pickle_anywhere_in_the_package_but_in_the_reader_that_executes_nothing() -> None:
     package = Path(regard.__file__).parent
     for path in package.rglob("*.py"):
-        assert not re.search(r"\bpickle\.\w|import pickle|torch\.(load|save)\(", path.read_text()), path
+        text = path.read_text()
+        assert not re.search(r"\bpickle\.loads?\b|\bpickle\.dumps?\b|torch\.(load|save)\(", text), path
+        if path != package / "export" / "pickles.py":
+            assert not re.search(r"\bpickle\.\w|import pickle\b", text), path
