@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from string import ascii_lowercase
+from typing import Any
 
 # Chosen before torch is imported, and for child processes: two threads whatever the machine has.
 os.environ.setdefault("OMP_NUM_THREADS", "2")
@@ -13,9 +14,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "2")
 import pytest
 import torch
 
-from regard.config import TransformerConfig
+from regard.config import TransformerConfig, resolve
+from regard.data.corpus import Corpus, load_required
 from regard.models.transformer import Transformer
+from regard.training.start import fit
 
+THREADS = torch.get_num_threads()
 TINY = {"n_layers": 2, "d_model": 16, "d_ff": 32, "n_heads": 4, "dropout": 0.0}
 
 
@@ -65,3 +69,38 @@ def tiny_recipe(tmp_path: Path) -> dict[str, object]:
             "valid_sentences": 8, "save_every": 4, "tensorboard": False, "average": 2,
         },
     }  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def threads_are_left_alone() -> Iterator[None]:
+    """Another number of threads rounds differently: a test that left one behind would change what later ones train."""
+    yield
+    assert torch.get_num_threads() == THREADS
+
+
+@pytest.fixture(scope="session")
+def reverser_recipe() -> dict[str, Any]:
+    """Learned in a few seconds: uncertain enough that searches differ, sure enough that they end."""
+    return {
+        "name": "reverser",
+        "data": {"corpus": "reverse", "train_size": 4000, "valid_size": 20, "test_size": 150},
+        "tokenizer": {"vocab_size": 60},
+        "model": {"n_layers": 2, "d_model": 32, "d_ff": 64, "n_heads": 4, "dropout": 0.0},
+        "train": {
+            "steps": 200, "batch_tokens": 800, "warmup_steps": 60, "lr_scale": 0.3, "valid_every": 200,
+            "save_every": 200, "average": 1, "tensorboard": False,
+        },
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def reverser(reverser_recipe: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its run, which is nobody's to change."""
+    run = tmp_path_factory.mktemp("reverser") / "run"
+    fit(reverser_recipe, run)
+    return run
+
+
+@pytest.fixture(scope="session")
+def reverser_test(reverser_recipe: dict[str, Any]) -> Corpus:
+    return load_required(resolve(reverser_recipe).data, "test")

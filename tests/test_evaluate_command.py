@@ -6,23 +6,22 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import regard
 from regard.tasks.test_sets import language_of_file
+from regard.training.run import Run
 from regard.training.start import fit
 
-RECIPE = {
-    "name": "reverser",
-    "data": {"corpus": "reverse", "train_size": 1000, "valid_size": 12, "test_size": 15},
-    "tokenizer": {"vocab_size": 60},
-    "model": {"n_layers": 1, "d_model": 32, "d_ff": 32, "n_heads": 2, "dropout": 0.0},
-    "train": {
-        "steps": 20, "batch_tokens": 300, "warmup_steps": 10, "lr_scale": 0.3, "valid_every": 20,
-        "save_every": 20, "average": 1, "tensorboard": False,
-    },
-}  # fmt: skip
+QUICK = {
+    "data.valid_size": 12,
+    "data.test_size": 15,
+    "train.steps": 20,
+    "train.valid_every": 20,
+    "train.save_every": 20,
+}
 
 GERMAN = ["Der alte Hund schläft im Garten.", "Meine Mutter ruft den Nord-Süd-Arzt.", "Ja."] * 10
 OUTPUT = ["Der Hund schläft heute im Garten.", "Meine Mutter ruft den Nord-Süd-Arzt.", "Ja."] * 10
@@ -49,11 +48,11 @@ def refused(result: subprocess.CompletedProcess[str], *words: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(reverser_recipe: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs, one trained longer, and texts."""
     place = tmp_path_factory.mktemp("evaluate")
-    fit(RECIPE, place / "runs" / "one")
-    fit(RECIPE, place / "runs" / "two", {"train.steps": 1})
+    fit(reverser_recipe, place / "runs" / "one", QUICK)
+    fit(reverser_recipe, place / "runs" / "two", {**QUICK, "train.steps": 1})
     for name, lines in (("ref.de", GERMAN), ("out.de", OUTPUT), ("worse.de", WORSE), ("short.de", GERMAN[:5])):
         (place / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     (place / "s.src").write_text("a b c\nd e\n\n")
@@ -108,10 +107,9 @@ def test_a_run_is_scored_on_any_split_and_its_text_kept(folder: Path) -> None:
     assert "test BLEU" not in told
     saved = (folder / "valid.out").read_text(encoding="utf-8").splitlines()
     model = regard.load(folder / "runs" / "one")
-    from regard.config import resolve
     from regard.data.corpus import load_required
 
-    assert saved == model.translate(load_required(resolve(RECIPE).data, "valid").source)
+    assert saved == model.translate(load_required(Run.open(folder / "runs" / "one").recipe.data, "valid").source)
 
 
 def test_two_runs_are_compared_in_words_and_in_a_picture(folder: Path) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.models.transformer import DecoderLayer, Transformer
 from regard.nn.cache import Memory, Past
-from regard.nn.layout import Padded
+from regard.nn.layout import Packed, Padded
 
 
 class TransformerStep:
@@ -22,10 +22,9 @@ class TransformerStep:
 
     def enter(self, slots: Tensor, sentences: Sequence[int]) -> None:
         sources = [self.sources[sentence] for sentence in sentences]
-        layout = Padded.of([len(source) for source in sources]).to(slots.device)
-        src = torch.zeros(len(sources), layout.size, dtype=torch.long)
-        for row, source in zip(src, sources, strict=True):
-            row[: len(source)] = torch.tensor(source)
+        lengths = [len(source) for source in sources]
+        layout = Padded.of(lengths).to(slots.device)
+        src = Packed.of(lengths).pad(torch.tensor([token for source in sources for token in source]))
         memory = self.model.encode(src.to(slots.device), layout)
         if not self.layers:
             for layer in self.model.decoder.layers:

@@ -14,7 +14,7 @@ Departures from the paper: its code spreads ε over the V − 1 other tokens, a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -36,30 +36,32 @@ def smoothed_cross_entropy(
     """hidden: (n, D)   weight: (V, D)   bias: (V,)   targets: (n,)   → the loss, summed over n."""
     hidden = hidden.to(product_type(hidden))
     needed = [torch.is_grad_enabled() and x is not None and x.requires_grad for x in (hidden, weight, bias)]
-    return SmoothedCrossEntropy.apply(hidden, weight, bias, targets, label_smoothing, needed)
+    compute = loss_and_gradients
+    if kernels.usable(hidden):
+        from regard.nn.kernels.loss import loss_and_gradients as compute
+    return WithGradients.apply(compute, hidden, weight, bias, targets, label_smoothing, needed)
 
 
-class SmoothedCrossEntropy(torch.autograd.Function):
-    """Gradients are computed with the loss; later they are only scaled."""
+class WithGradients(torch.autograd.Function):
+    """`compute(hidden, weight, bias, …)` gives a loss and the gradients of these three; later they are only scaled."""
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float,
-        needed: list[bool],
+        ctx: Any, compute: Callable[..., tuple[Tensor | None, ...]], hidden: Tensor, weight: Tensor,
+        bias: Tensor | None, *more: Any,
     ) -> Tensor:  # fmt: skip
-        compute = loss_and_gradients
-        if kernels.usable(hidden):
-            from regard.nn.kernels.loss import loss_and_gradients as compute
         with torch.autocast(hidden.device.type, enabled=False):
-            loss, *gradients = compute(hidden, weight, bias, targets, smoothing, needed)
+            loss, *gradients = compute(hidden, weight, bias, *more)
+        assert loss is not None
         ctx.save_for_backward(*gradients)
+        ctx.more = [None] * len(more)
         return loss
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         scaled = (None if gradient is None else gradient * grad for gradient in ctx.saved_tensors)
-        return (*scaled, None, None, None)
+        return (None, *scaled, *ctx.more)
 
 
 def loss_and_gradients(

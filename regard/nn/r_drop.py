@@ -12,16 +12,13 @@ As in `nn.loss`, a chunk of positions goes through the vocabulary at a time, and
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from regard.nn import kernels
 from regard.nn.linear import product_type
-from regard.nn.loss import IGNORED, chunks
+from regard.nn.loss import IGNORED, WithGradients, chunks
 
 
 def r_drop_loss(
@@ -29,29 +26,10 @@ def r_drop_loss(
 ) -> Tensor:
     """first, second: (n, D), of two passes   weight: (V, D)   bias: (V,)   targets: (n,)   → summed over n."""
     both = torch.stack([first, second]).to(product_type(first))
-    return RDrop.apply(both, weight, bias, targets, smoothing, alpha)
-
-
-class RDrop(torch.autograd.Function):
-    """Gradients are computed with the loss; later they are only scaled."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, both: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float, alpha: float
-    ) -> Tensor:
-        compute = loss_and_gradients
-        if kernels.usable(both):
-            from regard.nn.kernels.r_drop import loss_and_gradients as compute
-        with torch.autocast(both.device.type, enabled=False):
-            loss, *gradients = compute(both, weight, bias, targets, smoothing, alpha)
-        ctx.save_for_backward(*gradients)
-        return loss
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        scaled = (None if gradient is None else gradient * grad for gradient in ctx.saved_tensors)
-        return (*scaled, None, None, None)
+    compute = loss_and_gradients
+    if kernels.usable(both):
+        from regard.nn.kernels.r_drop import loss_and_gradients as compute
+    return WithGradients.apply(compute, both, weight, bias, targets, smoothing, alpha)
 
 
 def loss_and_gradients(

@@ -3,42 +3,30 @@
 from __future__ import annotations
 
 import random
+import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 import regard
-from regard.data.corpus import load_required
+from regard.data.corpus import Corpus
 from regard.decode.stream import Verifier
 from regard.decode.translator import Translator, pharaoh
 from regard.errors import RegardError
 from regard.training.start import fit
 
-RECIPE = {
-    "name": "reverser",
-    "data": {"corpus": "reverse", "train_size": 4000, "valid_size": 20, "test_size": 150},
-    "tokenizer": {"vocab_size": 60},
-    "model": {"n_layers": 2, "d_model": 32, "d_ff": 64, "n_heads": 4, "dropout": 0.0},
-    "train": {
-        "steps": 200, "batch_tokens": 800, "warmup_steps": 60, "lr_scale": 0.3, "valid_every": 200,
-        "save_every": 200, "average": 1, "tensorboard": False,
-    },
-}  # fmt: skip
+
+@pytest.fixture(scope="module")
+def translator(reverser: Path) -> Translator:
+    return regard.load(reverser)
 
 
 @pytest.fixture(scope="module")
-def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
-    """Trained for a few seconds: uncertain enough that searches differ, sure enough that they end."""
-    return fit(RECIPE, tmp_path_factory.mktemp("run") / "reverser")
-
-
-@pytest.fixture(scope="module")
-def sentences() -> list[str]:
-    from regard.config import resolve
-
-    return load_required(resolve(RECIPE).data, "test").source
+def sentences(reverser_test: Corpus) -> list[str]:
+    return reverser_test.source
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
@@ -154,9 +142,11 @@ def test_the_verifier_finds_nothing_here_and_something_when_a_batch_lies(
     assert "line 1:" in misled.summary()
 
 
-def test_a_sentence_beyond_learned_positions_is_cut_and_said_so(tmp_path: Path) -> None:
+def test_a_sentence_beyond_learned_positions_is_cut_and_said_so(
+    reverser_recipe: dict[str, Any], tmp_path: Path
+) -> None:
     changes = {"model.positions": "learned", "model.max_positions": 16, "data.max_length": 16, "train.steps": 2}
-    model = fit(RECIPE, tmp_path / "run", changes)
+    model = fit(reverser_recipe, tmp_path / "run", changes)
     long = " ".join("abcdefghijklmnopqrstuvwxyz")
     found = model.search(["a b", long], beam_size=2)
     assert found[0][0].cut == 0
@@ -165,8 +155,9 @@ def test_a_sentence_beyond_learned_positions_is_cut_and_said_so(tmp_path: Path) 
     assert len(found[1][0].target_tokens) <= 16
 
 
-def test_loading_needs_no_training_data(sentences: list[str], tmp_path: Path) -> None:
-    """A run directory moved elsewhere translates as before."""
-    model = fit({**RECIPE, "train": {**RECIPE["train"], "steps": 5}}, tmp_path / "here")  # type: ignore[dict-item]
-    (tmp_path / "here").rename(tmp_path / "moved")
-    assert regard.load(tmp_path / "moved").translate(sentences[:5]) == model.translate(sentences[:5])
+def test_loading_needs_no_training_data(
+    reverser: Path, translator: Translator, sentences: list[str], tmp_path: Path
+) -> None:
+    """A run directory that stands elsewhere translates as before."""
+    shutil.copytree(reverser, tmp_path / "elsewhere", symlinks=True)
+    assert regard.load(tmp_path / "elsewhere").translate(sentences[:5]) == translator.translate(sentences[:5])

@@ -24,7 +24,7 @@ from regard.evaluate.literature import (
 )  # fmt: skip
 from regard.evaluate.texts import judge
 
-MULTI30K = Path(os.environ.get("REGARD_TEST_DATA", Path(__file__).parents[3] / "shared" / "data")) / "multi30k"
+MULTI30K = Path(os.environ.get("REGARD_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data")) / "multi30k"
 multi30k = pytest.mark.skipif(not MULTI30K.is_dir(), reason="the Multi30k files are not here")
 
 

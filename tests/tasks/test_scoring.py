@@ -5,38 +5,27 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from regard.data.corpus import Corpus, load_required
+import regard
+from regard.data.corpus import Corpus
 from regard.decode.translator import Translator
 from regard.evaluate.bleu import bleu, ter
 from regard.tasks.scoring import evaluate, log_probs
 from regard.tasks.translation import Pairs, score_pairs
 from regard.training.start import fit
 
-RECIPE = {
-    "name": "reverser",
-    "data": {"corpus": "reverse", "train_size": 1000, "valid_size": 20, "test_size": 40},
-    "tokenizer": {"vocab_size": 60},
-    "model": {"n_layers": 1, "d_model": 32, "d_ff": 32, "n_heads": 2, "dropout": 0.0},
-    "train": {
-        "steps": 60, "batch_tokens": 500, "warmup_steps": 30, "lr_scale": 0.3, "valid_every": 60,
-        "save_every": 60, "average": 1, "tensorboard": False,
-    },
-}  # fmt: skip
+
+@pytest.fixture(scope="module")
+def translator(reverser: Path) -> Translator:
+    return regard.load(reverser)
 
 
 @pytest.fixture(scope="module")
-def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
-    return fit(RECIPE, tmp_path_factory.mktemp("run") / "reverser")
-
-
-@pytest.fixture(scope="module")
-def corpus() -> Corpus:
-    from regard.config import resolve
-
-    return load_required(resolve(RECIPE).data, "test")
+def corpus(reverser_test: Corpus) -> Corpus:
+    return reverser_test
 
 
 def test_an_evaluation_has_every_score_and_tells_its_progress(translator: Translator, corpus: Corpus) -> None:
@@ -89,9 +78,9 @@ def test_empty_sides_have_a_probability_and_keep_their_line(translator: Translat
     assert heard[-1] == 3
 
 
-def test_pairs_beyond_the_positions_have_none(tmp_path: Path) -> None:
+def test_pairs_beyond_the_positions_have_none(reverser_recipe: dict[str, Any], tmp_path: Path) -> None:
     changes = {"model.positions": "learned", "model.max_positions": 16, "data.max_length": 16, "train.steps": 1}
-    model = fit(RECIPE, tmp_path / "run", changes)
+    model = fit(reverser_recipe, tmp_path / "run", changes)
     long = " ".join("abcdefghijklmnopqrstuvwxyz")
     found = log_probs(model, Corpus("x", ["a b", long, "b"], ["b a", "a", "b"]))
     assert [pair.log_prob is None for pair in found] == [False, True, False]
