@@ -13,12 +13,18 @@ from regard.nn.layout import Packed, Padded
 
 
 class TransformerStep:
-    """Decoding of some of many sources, `beam` hypotheses each. Sources must come longest first."""
+    """Decoding of some of many sources, `beam` hypotheses each. Sources must come longest first.
 
-    def __init__(self, model: Transformer, sources: Sequence[Sequence[int]], beam: int) -> None:
-        self.model, self.sources, self.beam = model, sources, beam
+    `watched`: a decoder layer, from 0, whose attention to the source is added up, the mean of its heads.
+    """
+
+    def __init__(
+        self, model: Transformer, sources: Sequence[Sequence[int]], beam: int, watched: int | None = None
+    ) -> None:
+        self.model, self.sources, self.beam, self.watched = model, sources, beam, watched
         self.layers: list[tuple[DecoderLayer, Past, Memory]] = []
         self.barred = torch.empty(0)  # (B, 1, S), −∞ where a slot's source has no position
+        self.attended = torch.empty(0)  # (B, W, S), the attention each position has had; 1 where there is none
 
     def enter(self, slots: Tensor, sentences: Sequence[int]) -> None:
         sources = [self.sources[sentence] for sentence in sentences]
@@ -32,10 +38,12 @@ class TransformerStep:
                 past = Past(layer.self_attn, len(slots), self.beam)
                 self.layers.append((layer, past, Memory(layer.cross_attn, len(slots), layout.size)))
             self.barred = memory.new_zeros(len(slots), 1, layout.size)
+            self.attended = memory.new_zeros(len(slots), self.beam, layout.size)
         self.barred[slots] = -torch.inf
         self.barred[slots, :, : layout.size] = memory.new_zeros(layout.mask.shape).masked_fill_(
             ~layout.mask, -torch.inf
         )[:, None]
+        self.attended[slots] = (self.barred[slots] == -torch.inf).to(memory.dtype)
         for _, _, kept in self.layers:
             kept.enter(slots, memory)
 
@@ -48,6 +56,8 @@ class TransformerStep:
             x = layer.self_attn_residual(x, lambda y, past=past: past(y, rows, longest))
             x = layer.cross_attn_residual(x, lambda y, memory=memory: memory(y, self.barred))
             x = layer.feed_forward_residual(x, layer.feed_forward)
+        if self.watched is not None:
+            self.attended = self.attended + self.layers[self.watched][2].weights.mean(dim=1)
         return self.model.output(self.model.decoder.norm(x)).float().unflatten(0, tokens.shape)
 
     def reorder(self, parents: Tensor, longest: int) -> None:
@@ -55,12 +65,14 @@ class TransformerStep:
         rows = (parents + W * torch.arange(B, device=parents.device)[:, None]).flatten()
         if W == 1 or (not rows.is_cuda and bool((rows == torch.arange(B * W)).all())):
             return
+        if self.watched is not None:
+            self.attended = self.attended.gather(1, parents[:, :, None].expand_as(self.attended))
         for _, past, _ in self.layers:
             past.move(rows, longest)
 
     def keep(self, slots: Tensor) -> None:
         rows = (slots[:, None] * self.beam + torch.arange(self.beam, device=slots.device)).flatten()
-        self.barred = self.barred[slots]
+        self.barred, self.attended = self.barred[slots], self.attended[slots]
         for _, past, memory in self.layers:
             past.keep(rows)
             memory.keep(slots)

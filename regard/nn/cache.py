@@ -24,10 +24,13 @@ def attend(q: Tensor, k: Tensor, v: Tensor, barred: Tensor | None) -> Tensor:
 
     q: (N, Q, d_k)   k: (N, K, d_k)   v: (N, K, d_v)   barred: broadcastable to (N, Q, K), 0 or −∞   → (N, Q, d_v)
     """
-    scale = 1 / math.sqrt(q.shape[-1])
+    return torch.bmm(weigh(q, k, barred), v)
+
+
+def weigh(q: Tensor, k: Tensor, barred: Tensor | None) -> Tensor:
+    """softmax(q kᵀ / √d_k + barred): (N, Q, K)."""
     bias = q.new_zeros(1, 1, 1) if barred is None else barred
-    weights = torch.baddbmm(bias, q, k.transpose(1, 2), alpha=scale).softmax(dim=-1)
-    return torch.bmm(weights, v)
+    return torch.baddbmm(bias, q, k.transpose(1, 2), alpha=1 / math.sqrt(q.shape[-1])).softmax(dim=-1)
 
 
 class Past:
@@ -79,6 +82,7 @@ class Memory:
             weight.new_zeros(slots, attention.n_heads, longest, width, dtype=product_type(weight))
             for width in (attention.d_k, attention.d_v)
         )
+        self.weights = weight.new_zeros(slots, attention.n_heads, 1, longest)  # of the last step, (B, H, W, S)
 
     def enter(self, slots: Tensor, source: Tensor) -> None:
         """Put encoded sources (b, S, D) into slots."""
@@ -91,7 +95,9 @@ class Memory:
         slots, H = len(self.k), self.attention.n_heads
         q = self.attention.w_q(x).view(slots, -1, H, self.attention.d_k).transpose(1, 2)  # (B, H, W, d_k)
         k, v = self.k.flatten(0, 1), self.v.flatten(0, 1)
-        context = attend(q.flatten(0, 1), k, v, barred.repeat_interleave(H, dim=0))  # (B·H, W, d_v)
+        weights = weigh(q.flatten(0, 1), k, barred.repeat_interleave(H, dim=0))  # (B·H, W, S)
+        self.weights = weights.unflatten(0, (slots, H))
+        context = torch.bmm(weights, v)  # (B·H, W, d_v)
         return self.attention.w_o(context.unflatten(0, (slots, H)).transpose(1, 2).flatten(-2).flatten(0, 1))
 
     def keep(self, slots: Tensor) -> None:
