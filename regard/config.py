@@ -176,6 +176,7 @@ class DecodeConfig:
     top_k: int = 0  # draw from the k most probable tokens; 0: from all
     top_p: float = 1.0  # draw from the fewest tokens that together are this probable
     seed: int = 1  # of what is drawn
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"  # float32 on a CPU, bfloat16 on a GPU
     batch_sentences: int = 64
     alignment_layer: int = -1  # decoder layer whose cross-attention gives word alignments
 

@@ -90,6 +90,21 @@ class Sampler(Protocol):
     def keep(self, slots: Tensor) -> None: ...
 
 
+class Bench(Protocol):
+    """Slots that outlast a search, where a device would rather repeat what it did before."""
+
+    late: int  # how many steps ago `done` was true
+
+    def begin(self) -> State:
+        """The state of all slots, nobody in them."""
+
+    def advance(self, longest: int) -> None:
+        """One token more for every living hypothesis."""
+
+    def done(self) -> list[bool]:
+        """Which slots were done, so many steps ago."""
+
+
 @dataclass(frozen=True)
 class Hypothesis:
     tokens: list[int]  # without the start symbol; the end symbol is last unless the length limit came first
@@ -190,18 +205,21 @@ def search(
     progress: Callable[[int], None] | None = None,
     constraints: Sequence[Constraint] = (),
     sampler: Sampler | None = None,
+    bench: Bench | None = None,
 ) -> list[list[Hypothesis]]:
     """The `n_best` best hypotheses of each sentence, best first; none where the constraints leave none.
 
     `limits`: the most tokens each sentence may get. At most `slots` sentences are at work at a time (0: all of them),
     and every `ask_every` steps the device is asked which of them are done; `progress` is told how many are. With a
-    `sampler` each hypothesis is drawn on its own.
+    `sampler` each hypothesis is drawn on its own. A `bench` has slots of its own, which stay as they are.
     """
     found: list[list[Hypothesis]] = [[] for _ in limits]
-    n = min(slots or len(limits), len(limits))
-    if not n:
+    if not limits:
         return found
-    state = State.empty(n, max(limits), options, device)
+    state = (
+        bench.begin() if bench else State.empty(min(slots or len(limits), len(limits)), max(limits), options, device)
+    )
+    n = len(state.done)
     parts: list[Step | Constraint | Sampler] = [
         step,
         *constraints,
@@ -226,23 +244,29 @@ def search(
             part.enter(places, sentences)
 
     fill()
-    while inside:
+    while (working := sum(sentence is not None for sentence in inside)) > 0:
         for _ in range(ask_every):
             steps = [count + 1 for count in steps]
-            advance(step, state, options, min(max(steps), max(limits)), constraints, sampler)
-        done = [slot for slot, over in enumerate(state.done.tolist()) if over]
-        if waiting and 4 * len(done) < len(inside):  # a few new sentences at a time are not worth a pass of the encoder
+            longest = min(max(steps), max(limits))
+            if bench:
+                bench.advance(longest)
+            else:
+                advance(step, state, options, longest, constraints, sampler)
+        over = bench.done() if bench else state.done.tolist()
+        late = bench.late if bench else 0  # of a sentence that has just entered nothing is known yet
+        done = [slot for slot in range(n) if over[slot] and inside[slot] is not None and steps[slot] > late]
+        if waiting and 4 * len(done) < working:  # a few new sentences at a time are not worth a pass of the encoder
             continue
-        for slot, hypotheses in zip(done, state.hypotheses(done), strict=True):
+        for slot, hypotheses in zip(done, state.hypotheses(done) if done else (), strict=True):
             if (sentence := inside[slot]) is not None:
                 found[sentence], inside[slot] = hypotheses, None
         if progress and done:
-            progress(len(limits) - len(waiting) - sum(sentence is not None for sentence in inside))
+            progress(len(limits) - len(waiting) - (working - len(done)))
         fill()
         left = [slot for slot, sentence in enumerate(inside) if sentence is not None]
-        if len(left) < len(inside):
+        if len(left) < n and not bench:
             kept = torch.tensor(left, device=device, dtype=torch.long)
-            state = state.keep(kept)
+            state, n = state.keep(kept), len(left)
             inside, steps = [inside[slot] for slot in left], [steps[slot] for slot in left]
             for part in parts if left else ():
                 part.keep(kept)
@@ -264,8 +288,8 @@ def advance(
     last = last.masked_fill((here == 0)[:, None], options.start)
     logits = step(last, here, longest)
     total = logits.logsumexp(-1)  # before anything is barred: what is left keeps its probability
-    if options.banned:
-        logits[:, :, list(options.banned)] = -torch.inf
+    for token in options.banned:
+        logits[:, :, token] = -torch.inf
     for constraint in constraints:
         constraint.bar(logits, state)
     if sampler:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, overload
@@ -18,6 +19,7 @@ from regard.data.tokenizer import BOS, EOS, PAD, SYMBOLS, UNK, TokenizerPair
 from regard.decode.constraints import Coverage, Forbidden, MinLength, NoRepeats, Prefix, Required
 from regard.decode.ensemble import Ensemble
 from regard.decode.phrases import Spelling, automaton
+from regard.decode.recorded import Recorded
 from regard.decode.sampling import Drawer, Sampling
 from regard.decode.search import Constraint, Hypothesis, SearchOptions, search
 from regard.errors import RegardError
@@ -58,6 +60,7 @@ class Demand:
 
 AT_A_TIME = 16  # batches of sentences of similar length that one search has before it
 LONGEST_PHRASE = 60  # tokens
+BENCHES = 6  # for how many kinds of searches the slots on a GPU are kept
 
 
 class Translator:
@@ -78,6 +81,8 @@ class Translator:
         self.name, self.model, self.tokenizers, self.config = name, model.eval(), tokenizers, config
         self.partners = [partner.eval() for partner in partners]
         self.spelling = Spelling(tokenizers.target)
+        self.in_precision: dict[str, list[Transformer]] = {}
+        self.benches: dict[tuple[SearchOptions, int, int, int, str], Recorded] = {}
 
     def named_modules(self) -> Iterator[tuple[str, nn.Module]]:
         """The network's modules, so that `capture` takes a translator too."""
@@ -175,18 +180,48 @@ class Translator:
         asked = [demands[i] for i in order] if demands else [Demand()] * len(sources)
         limits = [self.limit(len(source), demand, config) for source, demand in zip(ordered, asked, strict=True)]
         watched = self.alignment_layer if config.coverage_penalty else None
-        steps = [TransformerStep(model, ordered, beam, watched) for model in (self.model, *self.partners)]
+        models = self.networks(config.precision)
+        steps = [TransformerStep(model, ordered, beam, watched) for model in models]
         step = Ensemble(steps) if self.partners else steps[0]
         constraints = self.constraints(config, asked, barred, beam)
         if config.coverage_penalty:
             constraints.append(Coverage(step, config.coverage_penalty))
         sampling = Sampling(config.temperature, config.top_k, config.top_p, config.seed)
         sampler = Drawer(sampling, ordered, limits, beam) if config.sample else None
+        bench = None
+        if self.device.type == "cuda" and not (constraints or sampler or self.partners):
+            bench = self.bench(ordered, limits, options, config)
+            step = bench.step
         found = search(
             step, limits, options, self.device, config.batch_sentences, progress=progress, constraints=constraints,
-            sampler=sampler,
+            sampler=sampler, bench=bench,
         )  # fmt: skip
         return [hypotheses for _, hypotheses in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
+
+    def networks(self, precision: str) -> list[Transformer]:
+        """The models in the precision that is asked for. Their weights must not change afterwards."""
+        if precision == "auto":
+            precision = "bfloat16" if self.device.type == "cuda" else "float32"
+        if precision not in self.in_precision:
+            models, kind = [self.model, *self.partners], getattr(torch, precision)
+            same = all(parameter.dtype == kind for model in models for parameter in model.parameters())
+            self.in_precision[precision] = models if same else [deepcopy(model).to(kind) for model in models]
+        return self.in_precision[precision]
+
+    def bench(
+        self, sources: list[list[int]], limits: list[int], options: SearchOptions, config: DecodeConfig
+    ) -> Recorded:
+        """Slots that are ready for these sources: those of an earlier search like this one, where there are."""
+        slots = min(config.batch_sentences, 2 ** (len(sources) - 1).bit_length())
+        source_room, room = max(32, 2 ** (len(sources[0]) - 1).bit_length()), -(-max(limits) // 64) * 64
+        key = options, slots, source_room, room, config.precision
+        if key not in self.benches:
+            if len(self.benches) == BENCHES:
+                self.benches.pop(next(iter(self.benches)))  # the oldest: they take memory
+            step = TransformerStep(self.networks(config.precision)[0], sources, options.beam_size)
+            self.benches[key] = Recorded(step, slots, source_room, room, options)
+        self.benches[key].step.sources = sources
+        return self.benches[key]
 
     def constraints(
         self, config: DecodeConfig, demands: Sequence[Demand], barred: np.ndarray | None, beam: int

@@ -10,6 +10,7 @@ from torch import Tensor
 from regard.models.transformer import DecoderLayer, Transformer
 from regard.nn.cache import Memory, Past
 from regard.nn.layout import Packed, Padded
+from regard.nn.linear import product_type
 
 
 class TransformerStep:
@@ -26,6 +27,21 @@ class TransformerStep:
         self.barred = torch.empty(0)  # (B, 1, S), −∞ where a slot's source has no position
         self.attended = torch.empty(0)  # (B, W, S), the attention each position has had; 1 where there is none
 
+    @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    def reserve(self, slots: int, source_room: int, room: int = 0) -> None:
+        """Make place for so many sources of at most `source_room` tokens, and for so many tokens of each output; more
+        comes when it is needed."""
+        for layer in self.model.decoder.layers:
+            assert isinstance(layer, DecoderLayer)
+            past = Past(layer.self_attn, slots, self.beam, room)
+            self.layers.append((layer, past, Memory(layer.cross_attn, slots, source_room)))
+        like = next(self.model.decoder.parameters())
+        self.barred = like.new_zeros(slots, 1, source_room, dtype=product_type(like))
+        self.attended = self.barred.new_zeros(slots, self.beam, source_room)
+
     def enter(self, slots: Tensor, sentences: Sequence[int]) -> None:
         sources = [self.sources[sentence] for sentence in sentences]
         lengths = [len(source) for source in sources]
@@ -33,12 +49,7 @@ class TransformerStep:
         src = Packed.of(lengths).pad(torch.tensor([token for source in sources for token in source]))
         memory = self.model.encode(src.to(slots.device), layout)
         if not self.layers:
-            for layer in self.model.decoder.layers:
-                assert isinstance(layer, DecoderLayer)
-                past = Past(layer.self_attn, len(slots), self.beam)
-                self.layers.append((layer, past, Memory(layer.cross_attn, len(slots), layout.size)))
-            self.barred = memory.new_zeros(len(slots), 1, layout.size)
-            self.attended = memory.new_zeros(len(slots), self.beam, layout.size)
+            self.reserve(len(slots), layout.size)
         self.barred[slots] = -torch.inf
         self.barred[slots, :, : layout.size] = memory.new_zeros(layout.mask.shape).masked_fill_(
             ~layout.mask, -torch.inf
@@ -50,7 +61,8 @@ class TransformerStep:
     def __call__(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
         """tokens: (B, W)   positions: (B,)   → (B, W, V)"""
         embedding, rows = self.model.target_embedding, positions.repeat_interleave(self.beam)  # (R,)
-        table = embedding.positions(torch.arange(longest, device=tokens.device), longest)
+        size = min(longest, self.model.longest)
+        table = embedding.positions(torch.arange(size, device=tokens.device), size)
         x = embedding.tokens(tokens.flatten()) * embedding.scale + table[rows]  # (R, D)
         for layer, past, memory in self.layers:
             x = layer.self_attn_residual(x, lambda y, past=past: past(y, rows, longest))

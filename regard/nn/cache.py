@@ -36,14 +36,16 @@ def weigh(q: Tensor, k: Tensor, barred: Tensor | None) -> Tensor:
 class Past:
     """Keys and values of the positions each hypothesis has produced, of one self-attention."""
 
-    def __init__(self, attention: MultiHeadAttention, slots: int, beam: int) -> None:
+    def __init__(self, attention: MultiHeadAttention, slots: int, beam: int, room: int = 0) -> None:
         self.attention = attention
         parts = attention.w_q, attention.w_k, attention.w_v
         self.weight = torch.cat([part.weight for part in parts])
         self.bias = torch.cat([part.bias for part in parts]) if attention.w_q.bias is not None else None
         # Zeros: what is barred still meets a product.
         self.k, self.v = (
-            self.weight.new_zeros(slots * beam, attention.n_heads, GROWTH, width, dtype=product_type(self.weight))
+            self.weight.new_zeros(
+                slots * beam, attention.n_heads, max(room, GROWTH), width, dtype=product_type(self.weight)
+            )
             for width in (attention.d_k, attention.d_v)
         )
 

@@ -237,3 +237,11 @@ def test_an_ensemble_of_a_run_with_itself_translates_as_the_run(translator: Tran
 def test_what_cannot_be_is_refused_in_a_sentence(translator: Translator, asked: dict[str, Any], words: str) -> None:
     with pytest.raises(RegardError, match=words):
         translator.search(["a b c d"], **asked)
+
+
+def test_half_precision_translates_nearly_the_same(translator: Translator, sentences: list[str]) -> None:
+    exact = translator.search(sentences[:40], beam_size=1)
+    rough = translator.search(sentences[:40], beam_size=1, precision="bfloat16")
+    same = sum(one[0].text == other[0].text for one, other in zip(exact, rough, strict=True))
+    assert 20 <= same
+    assert all(parameter.dtype == torch.float32 for parameter in translator.model.parameters())
