@@ -250,8 +250,9 @@ class Total:
         return {
             "sentences": self.sentences, "skipped": self.skipped, "errors": self.errors,
             "f1": self.labelled.f1, "precision": self.labelled.precision, "recall": self.labelled.recall,
-            "f1_of_all": self.f1_of_all, "unlabelled_f1": self.unlabelled.f1, "unlabelled_precision": self.unlabelled.precision,
-            "unlabelled_recall": self.unlabelled.recall, "exact_match": self.exact_match,
+            "f1_of_all": self.f1_of_all, "unlabelled_f1": self.unlabelled.f1,
+            "unlabelled_precision": self.unlabelled.precision, "unlabelled_recall": self.unlabelled.recall,
+            "exact_match": self.exact_match,
             "average_crossing": self.average_crossing, "no_crossing": _percent(self.no_crossing, self.scored),
             "two_or_less_crossing": _percent(self.two_or_less, self.scored), "tagging_accuracy": self.tagging_accuracy,
         }  # fmt: skip
