@@ -100,7 +100,7 @@ def _line(tree: Drawable, node: _Node, above: Sequence[_Node], width: int) -> st
     text = visible(node.label) + (f" {visible(tree.words[node.word])}" if node.word >= 0 else "")
     if not above:
         return shorten(text, width)
-    hidden = max(0, len(above) - 1 - width // 6)  # half of the width is left for the text
+    hidden = max(0, len(above) - 1 - (width // 6 - 2))  # half of the width is left for the text
     rails = ["   " if one.last else "│  " for one in above[1 + hidden :]]
     start = (f"…{hidden} " if hidden else "") + "".join(rails) + ("└─ " if node.last else "├─ ")
     return start + shorten(text, width - cell_width(start))
