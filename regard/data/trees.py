@@ -269,7 +269,11 @@ def _plain(word: str) -> str:
 
 
 def normalise(tree: Tree) -> Tree:
-    """What a parser learns and is scored by: no function tags, traces, bare roots or labels repeated over one span."""
+    """What a parser learns: no function tags, no traces, no bare roots, no label twice over the same words.
+
+    EVALB does the first two itself and counts a label as often as it stands: the published way is to score against
+    gold trees as they are, or after `strip_root` where their root has another name than TOP.
+    """
     return merge_repeats(strip_root(drop_traces(strip_functions(tree))))
 
 
