@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from regard.config import DecodeConfig, read_section
 from regard.data.batching import in_order_of_length
 from regard.data.tokenizer import BOS, EOS, PAD, SYMBOLS, UNK, TokenizerPair
+from regard.decode.engine import Engine
 from regard.decode.search import Hypothesis, SearchOptions, search
 from regard.errors import RegardError
 from regard.models.stepping import TransformerStep
@@ -41,11 +42,20 @@ class Translator:
     """Translates sentences with a model, its tokenizers and its decoding options.
 
     `translate` gives text, `search` gives n-best lists with scores, `align` the word alignments, and
-    `attend` every attention weight.
+    `attend` every attention weight. Where there is an `engine`, that searches in place of the model, which then may
+    be one of the shape alone, on torch's meta device: it gives no alignments and no attention.
     """
 
-    def __init__(self, name: str, model: Transformer, tokenizers: TokenizerPair, config: DecodeConfig) -> None:
+    def __init__(
+        self,
+        name: str,
+        model: Transformer,
+        tokenizers: TokenizerPair,
+        config: DecodeConfig,
+        engine: Engine | None = None,
+    ) -> None:
         self.name, self.model, self.tokenizers, self.config = name, model.eval(), tokenizers, config
+        self.engine = engine
 
     def named_modules(self) -> Iterator[tuple[str, nn.Module]]:
         """The network's modules, so that `capture` takes a translator too."""
@@ -91,7 +101,8 @@ class Translator:
         filled = [i for i, tokens in enumerate(encoded) if len(tokens) > 1]
         done = len(encoded) - len(filled)
         with recording(self.model, None) as watched:
-            for group in in_order_of_length([len(encoded[i]) for i in filled], AT_A_TIME * config.batch_sentences):
+            at_a_time = max(1, len(filled)) if self.engine else AT_A_TIME * config.batch_sentences
+            for group in in_order_of_length([len(encoded[i]) for i in filled], at_a_time):
                 numbers = [filled[i] for i in group]
                 count = partial(progress_after, done, progress)
                 hypotheses = self.decode([encoded[i] for i in numbers], n_best, config, count)
@@ -108,6 +119,8 @@ class Translator:
         self, sources: list[list[int]], n_best: int, config: DecodeConfig, progress: Callable[[int], None] | None = None
     ) -> list[list[Hypothesis]]:
         """Search for the outputs of token sequences, `batch_sentences` of them at a time."""
+        if self.engine:
+            return self.engine.decode(sources, n_best, config, progress)
         options = SearchOptions(
             start=self.start, end=EOS, beam_size=max(config.beam_size, n_best), n_best=n_best,
             length_penalty=config.length_penalty, normalization=config.normalization,
@@ -115,7 +128,7 @@ class Translator:
         )  # fmt: skip
         order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
         ordered = [sources[i] for i in order]
-        limits = [min(len(source) + config.extra_length, self.model.longest) for source in ordered]
+        limits = [min(len(source) + config.extra_length, self.longest) for source in ordered]
         step = TransformerStep(self.model, ordered, options.beam_size)
         found = search(step, limits, options, self.device, config.batch_sentences, progress=progress)
         return [hypotheses for _, hypotheses in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
@@ -129,12 +142,17 @@ class Translator:
         return f"decoder.layers.{layer % n_layers}.cross_attn"
 
     @property
+    def longest(self) -> int:
+        """The longest sequence there are positions for."""
+        return self.engine.longest if self.engine else self.model.longest
+
+    @property
     def start(self) -> int:
         return SYMBOLS[self.model.config.start]
 
     def fit(self, tokens: list[int]) -> list[int]:
         """A sentence as long as the model has positions for, the end symbol kept."""
-        longest = self.model.longest
+        longest = self.longest
         return tokens if len(tokens) <= longest else [*tokens[: longest - 1], EOS]
 
     def translation(self, source: str, tokens: list[int], hypothesis: Hypothesis, cut: int) -> Translation:
@@ -143,6 +161,8 @@ class Translator:
 
     def feed(self, sources: list[list[int]], targets: list[list[int]]) -> Tensor:
         """Logits (B, T, V) of given outputs, in one pass (teacher forcing)."""
+        if self.device.type == "meta":
+            raise RegardError(f"{self.name} has no weights for torch: attention and alignments need the run itself.")
         src, src_layout = rectangle(sources, self.device)
         tgt, tgt_layout = rectangle([[self.start, *target[:-1]] for target in targets], self.device)
         return self.model(src, src_layout, tgt, tgt_layout)

@@ -66,11 +66,12 @@ print(target.decode_pieces(best.hypotheses[0]))""",
         lambda translator, recipe, folder, quantization: onnx.write(translator, folder, quantization),
         lambda config: [], ("float32", "int8"), ("onnx", "onnxscript", "onnxruntime"), "onnx",
         """from pathlib import Path
+from regard.config import DecodeConfig
 from regard.data.tokenizer import TokenizerPair
 from regard.export.engines import OnnxEngine
 folder = Path("{folder}")
 tokenizers, engine = TokenizerPair.load(folder / "tokenizer"), OnnxEngine(folder)
-best = engine.translate(tokenizers.source.encode(["A sentence."]))[0][0]
+best = engine.decode(tokenizers.source.encode(["A sentence."]), 1, DecodeConfig())[0][0]
 print(tokenizers.target.decode(best.tokens))""",
     ),
     "marian": Format(
