@@ -25,17 +25,20 @@ class Engine(Protocol):
     def longest(self) -> int:
         """The longest sequence there are positions for."""
 
+    def identity(self) -> dict[str, str]:
+        """What decides its answers beside the request: the engine, its weights, how it computes."""
+
     def decode(
         self, sources: list[list[int]], n_best: int, config: DecodeConfig, progress: Callable[[int], None] | None = None
     ) -> list[list[Hypothesis]]:
         """The n best outputs of each source, best first. `progress` is told how many are done."""
 
 
-def refusals(engine: Engine, config: DecodeConfig) -> list[str]:
+def refusals(honours: frozenset[str], config: DecodeConfig) -> list[str]:
     """What of a request an engine cannot honour: keys that it does not know and that are not as they are by default."""
     plain = DecodeConfig()
     return [
         f"decode.{item.name} = {getattr(config, item.name)}"
         for item in fields(config)
-        if item.name not in engine.honours and getattr(config, item.name) != getattr(plain, item.name)
+        if item.name not in honours and getattr(config, item.name) != getattr(plain, item.name)
     ]

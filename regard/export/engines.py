@@ -7,9 +7,10 @@ best by "power".
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from regard.errors import RegardError
 from regard.export import marian
 from regard.export.ctranslate2 import POSITIONS
 from regard.export.onnx import FILES, cache_names
+from regard.training.checkpoint import checksum, tensor_digest, weights
 
 MANIFEST = "export.json"  # what a folder of ours says of itself
 BANNED = (PAD, BOS, UNK)
@@ -50,6 +52,13 @@ class Settings:
     intra_threads: int = 0  # threads within a batch; 0: the engine's own choice
     patience: float = 2.0  # CTranslate2 ends a beam after beam_size · patience hypotheses, ours when none can win
 
+    def spread(self, threads: int, side_by_side: bool) -> Settings:
+        """Threads for batches side by side, which gets most done, or all for one batch, which answers soonest."""
+        if self.device != "cpu":
+            return self
+        inter, intra = (threads, 1) if side_by_side else (1, threads)
+        return replace(self, inter_threads=inter, intra_threads=intra)
+
 
 @dataclass(frozen=True)
 class Manifest:
@@ -59,6 +68,7 @@ class Manifest:
     quantization: str
     model: TransformerConfig
     decode: DecodeConfig
+    weights: str = ""  # the digest of those it was made of
 
     @classmethod
     def open(cls, folder: Path) -> Manifest:
@@ -66,7 +76,7 @@ class Manifest:
             content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
             model = read_section(TransformerConfig, content["model"], "model.")
             decode = read_section(DecodeConfig, content["decode"], "decode.")
-            return cls(content["format"], content["quantization"], model, decode)
+            return cls(content["format"], content["quantization"], model, decode, content.get("weights", ""))
         except FileNotFoundError:
             raise RegardError(f"{folder} is no export: it has no {MANIFEST}; make one with regard export.") from None
         except (ValueError, KeyError):
@@ -98,6 +108,14 @@ def needed(package: str, extra: str) -> Any:
         return import_module(package)
     except ImportError:
         raise RegardError(f"This needs {package}: pip install 'regard[{extra}]'.") from None
+
+
+def folder_identity(name: str, folder: Path, compute_type: str = "") -> dict[str, str]:
+    """What decides the answers of an engine that reads a folder."""
+    total = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        total.update(f"{path.relative_to(folder)} {checksum(path)}\n".encode())
+    return {"engine": name, "weights": total.hexdigest(), "compute_type": compute_type}
 
 
 def check_lengths(sources: Sequence[Sequence[int]], longest: int) -> None:
@@ -139,6 +157,11 @@ class TorchEngine:
     def longest(self) -> int:
         return self.translator.longest
 
+    def identity(self) -> dict[str, str]:
+        tensors = {name: tensor.cpu() for name, tensor in weights(self.translator.model).items()}
+        tokenizer = self.translator.tokenizers.hash
+        return {"engine": self.name, "weights": tensor_digest(tensors), "tokenizer": tokenizer}
+
     @torch.inference_mode()
     def decode(
         self, sources: list[list[int]], n_best: int, config: DecodeConfig, progress: Progress = None
@@ -154,13 +177,14 @@ class Ctranslate2Engine:
     shortest = 0  # tokens, before the end symbol may come
 
     def __init__(self, folder: Path, settings: Settings | None = None) -> None:
-        self.settings, self.manifest = settings or Settings(), Manifest.open(folder)
+        self.folder, self.settings, self.manifest = folder, settings or Settings(), Manifest.open(folder)
         ctranslate2 = needed("ctranslate2", "fast")
         tokenizers = TokenizerPair.load(folder / "tokenizer")
         sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
         self.source, self.target = tokenizers.source.pieces(range(sizes[0])), tokenizers.target.pieces(range(sizes[1]))
         self.numbers = {piece: number for number, piece in enumerate(self.target)}
         device, _, index = self.settings.device.partition(":")
+        threads = torch.get_num_threads()
         try:
             self.translator = ctranslate2.Translator(
                 str(folder), device=device, device_index=int(index or 0), compute_type=self.settings.compute_type,
@@ -168,10 +192,15 @@ class Ctranslate2Engine:
             )  # fmt: skip
         except (RuntimeError, ValueError) as error:
             raise RegardError(f"CTranslate2 cannot open {folder}: {error}.") from None
+        finally:
+            torch.set_num_threads(threads)  # it changes those of the whole process
 
     @property
     def longest(self) -> int:
         return self.manifest.longest
+
+    def identity(self) -> dict[str, str]:
+        return folder_identity(self.name, self.folder, self.settings.compute_type)
 
     def limit(self, source: Sequence[int], config: DecodeConfig) -> int:
         """The most tokens an output may have."""
@@ -255,7 +284,7 @@ class OnnxEngine:
     name, honours, at_once = "ONNX", HONOURED, 1
 
     def __init__(self, folder: Path, settings: Settings | None = None) -> None:
-        self.settings, self.manifest = settings or Settings(), Manifest.open(folder)
+        self.folder, self.settings, self.manifest = folder, settings or Settings(), Manifest.open(folder)
         onnxruntime = needed("onnxruntime", "onnx")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = self.settings.intra_threads
@@ -273,6 +302,9 @@ class OnnxEngine:
     @property
     def longest(self) -> int:
         return self.manifest.longest
+
+    def identity(self) -> dict[str, str]:
+        return folder_identity(self.name, self.folder)
 
     def decode(
         self, sources: list[list[int]], n_best: int, config: DecodeConfig, progress: Progress = None
@@ -345,7 +377,7 @@ class TransformersEngine:
     name, honours, at_once = "transformers", HONOURED, 1
 
     def __init__(self, folder: Path, settings: Settings | None = None) -> None:
-        self.settings, self.manifest = settings or Settings(), Manifest.open(folder)
+        self.folder, self.settings, self.manifest = folder, settings or Settings(), Manifest.open(folder)
         transformers = needed("transformers", "hf")
         transformers.logging.set_verbosity_error()
         transformers.logging.disable_progress_bar()
@@ -354,6 +386,9 @@ class TransformersEngine:
     @property
     def longest(self) -> int:
         return self.manifest.longest
+
+    def identity(self) -> dict[str, str]:
+        return folder_identity(self.name, self.folder)
 
     @torch.inference_mode()
     def decode(

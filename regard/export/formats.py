@@ -108,7 +108,7 @@ def export(run: Path, to: str, out: Path, quantization: str = "float32", weights
         translator.tokenizers.save(new / "tokenizer")
         manifest = {
             "format": to, "quantization": quantization, "name": recipe.name, "regard": regard.__version__,
-            "model": to_dict(recipe.model), "decode": vars(recipe.decode),
+            "model": to_dict(recipe.model), "decode": vars(recipe.decode), "weights": digest_of(translator),
         }  # fmt: skip
         (new / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
         (new / "README.md").write_text(readme(translator, to, quantization, out.name), encoding="utf-8")
@@ -119,6 +119,10 @@ def export(run: Path, to: str, out: Path, quantization: str = "float32", weights
         new.rename(place)
     finally:
         shutil.rmtree(new, ignore_errors=True)
+
+
+def digest_of(translator: Translator) -> str:
+    return tensor_digest({name: tensor.cpu() for name, tensor in weights(translator.model).items()})
 
 
 @dataclass

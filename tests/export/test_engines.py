@@ -16,7 +16,7 @@ from regard.decode.search import Hypothesis
 from regard.decode.translator import Translator
 from regard.errors import RegardError
 from regard.export.check import MARGIN, SCORES, beam_margin, check, greedy_margin
-from regard.export.engines import Settings, TorchEngine, open_engine
+from regard.export.engines import Ctranslate2Engine, Settings, TorchEngine, open_engine
 from regard.export.formats import export
 from regard.export.runs import write_run
 from regard.training.checkpoint import weights
@@ -178,9 +178,8 @@ def test_each_output_keeps_to_its_own_limit_whatever_the_batch(
     assert told == sorted(told)
 
 
-def test_an_engine_refuses_by_name_what_it_does_not_know(trained: Path) -> None:
-    engine = TorchEngine(regard.load(trained, device="cpu"))
-    assert refusals(engine, DecodeConfig(beam_size=7, extra_length=3)) == []
-    engine.honours = frozenset(("beam_size",))
-    assert refusals(engine, DecodeConfig(beam_size=7, extra_length=3)) == ["decode.extra_length = 3"]
-    assert refusals(engine, DecodeConfig()) == []
+def test_an_engine_refuses_by_name_what_it_does_not_know() -> None:
+    request = DecodeConfig(beam_size=7, extra_length=3)
+    assert refusals(TorchEngine.honours, request) == refusals(Ctranslate2Engine.honours, request) == []
+    assert refusals(frozenset(("beam_size",)), request) == ["decode.extra_length = 3"]
+    assert refusals(frozenset(("beam_size",)), DecodeConfig()) == []
