@@ -96,15 +96,17 @@ def translate(
 
     regard translate runs/demo --engine ctranslate2 --quantization int8 -i corpus.en.gz -o corpus.de.gz
     """
+    from regard.decode import jobs
+
+    check(source, output, restart, verify_batch)
+    if source and output:
+        jobs.check_paths(jobs.Job(source, output), restart)  # before a model is loaded
     import torch
 
-    from regard.decode.jobs import Job
-    from regard.decode.jobs import run as run_job
     from regard.decode.stream import LineFormat, LineTranslator, Verifier
     from regard.export.choice import open_translator
     from regard.export.engines import Settings
 
-    check(source, output, restart, verify_batch)
     if threads:
         torch.set_num_threads(threads)
     typed = source is None and sys.stdin.isatty()
@@ -119,10 +121,11 @@ def translate(
     lines = LineTranslator(model, style, alignments, verifier, warn)
     chunk = chunk or BATCHES * model.config.batch_sentences
     if source and output:
-        job = Job(source, output, chunk, deciding(lines), machine(settings.device if model.engine else model.device))
+        where = settings.device if model.engine else model.device
+        job = jobs.Job(source, output, chunk, deciding(lines), machine(where))
         with meter() as shown:
             lines = replace(lines, progress=shown.line)
-            n = run_job(job, lines, model.engine.at_once if model.engine else 1, restart, shown.chunk, warn)
+            n = jobs.run(job, lines, model.engine.at_once if model.engine else 1, restart, shown.chunk, warn)
         warn(f"{n:,} lines translated to {output}.")
         return
     if typed:

@@ -42,7 +42,7 @@ class Job:
 
     input: Path
     output: Path
-    chunk: int  # lines translated together
+    chunk: int = 2048  # lines translated together
     decides: dict[str, Any] = field(default_factory=dict)  # all that decides the output beside the input
     machine: dict[str, Any] = field(default_factory=dict)  # what may round otherwise, where candidates are close
 
