@@ -21,7 +21,7 @@ demo: $(READY)  ## train, score and draw the built-in English–German corpus
 	$(BIN)/regard train demo
 
 test: $(READY) check  ## everything that CI runs
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 soak: $(READY)  ## what takes long: many kills, long runs
 	$(BIN)/python -m pytest -m soak

@@ -161,17 +161,42 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class DecodeConfig:
-    """Beam search as in §6.1."""
+    """Beam search as in §6.1, and what else may be asked of it. Lengths are in tokens, the end symbol among them."""
 
     beam_size: int = 4
     length_penalty: float = 0.6  # α
     normalization: Literal["gnmt", "power"] = "gnmt"  # ((5+|Y|)/6)^α, or |Y|^α (Marian, CTranslate2, fairseq)
+    coverage_penalty: float = 0.0  # β of the GNMT coverage penalty
     extra_length: int = 50  # at most input length + this many tokens
+    min_length: int = 0
+    max_length: int = 0  # 0: extra_length alone limits it
+    no_repeat_ngram: int = 0  # so many tokens in a row never come twice; 0: they may
+    sample: bool = False  # draw each token instead of searching for the best output
+    temperature: float = 1.0
+    top_k: int = 0  # draw from the k most probable tokens; 0: from all
+    top_p: float = 1.0  # draw from the fewest tokens that together are this probable
+    seed: int = 1  # of what is drawn
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"  # float32 on a CPU, bfloat16 on a GPU
     batch_sentences: int = 64
     alignment_layer: int = -1  # decoder layer whose cross-attention gives word alignments
 
     def __post_init__(self) -> None:
-        at_least(self, "decode", beam_size=1, extra_length=1, batch_sentences=1)
+        at_least(
+            self, "decode", beam_size=1, extra_length=1, batch_sentences=1, coverage_penalty=0, min_length=0,
+            max_length=0, no_repeat_ngram=0, top_k=0, seed=0,
+        )  # fmt: skip
+        if self.max_length and self.min_length > self.max_length:
+            raise RegardError(
+                f"decode.min_length = {self.min_length} is more than decode.max_length = {self.max_length}."
+            )
+        if self.temperature <= 0:
+            raise RegardError(
+                f"decode.temperature = {self.temperature:g}: it must be above 0; for 0 use beam_size = 1."
+            )
+        if not 0 < self.top_p <= 1:
+            raise RegardError(f"decode.top_p = {self.top_p:g}: it must be above 0 and at most 1.")
+        if not self.sample and (self.temperature, self.top_k, self.top_p) != (1.0, 0, 1.0):
+            raise RegardError("decode.temperature, top_k and top_p are for drawing: set decode.sample = true.")
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
 
-# Chosen before torch is imported, and for child processes: two threads whatever the machine has.
-os.environ.setdefault("OMP_NUM_THREADS", "2")
+# Chosen before torch is imported, and for child processes: one thread each, since test files run beside one another.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 import torch

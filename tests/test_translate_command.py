@@ -19,7 +19,7 @@ import torch
 import regard
 from regard.config import DecodeConfig
 from regard.data.corpus import Corpus
-from regard.decode.translator import Translator
+from regard.decode.translator import Translator, Wish
 from regard.errors import RegardError
 from regard.export import choice
 from regard.export.choice import EXPORTS, open_translator
@@ -82,6 +82,28 @@ def test_both_engines_translate_alike_through_one_pipeline(run: Path, sentences:
     assert sum(same) >= 0.9 * len(same)
 
 
+def test_both_engines_keep_to_the_same_length(run: Path, sentences: list[str]) -> None:
+    ours, theirs = (
+        open_translator(run, engine, settings=SETTINGS, device="cpu", normalization="power", max_length=5)
+        for engine in ("torch", "ctranslate2")
+    )
+    found = [[best[0].target_tokens for best in one.search(sentences[:20])] for one in (ours, theirs)]
+    assert found[0] == found[1]
+    assert max(map(len, found[0])) == 5
+
+
+def test_wishes_that_only_torch_knows_are_refused(exported: Path) -> None:
+    translator = open_translator(exported, settings=SETTINGS)
+    with pytest.raises(RegardError, match="CTranslate2 knows no prefixes, required or forbidden phrases"):
+        translator.search(["a b"], wishes=[Wish(prefix="a")])
+    with pytest.raises(RegardError, match="CTranslate2 knows no prefixes"):
+        translator.search(["a b"], forbidden=["a"])
+    with pytest.raises(RegardError, match=r"cannot honour decode\.no_repeat_ngram = 2"):
+        open_translator(exported, "ctranslate2", settings=SETTINGS, no_repeat_ngram=2)
+    with pytest.raises(RegardError, match=r"decode\.min_length = 9 and decode\.sample = True"):
+        open_translator(exported, "ctranslate2", settings=SETTINGS, min_length=9, sample=True)
+
+
 def test_a_run_is_exported_once_for_each_of_its_weights(run: Path) -> None:
     """Processes that come at the same time make one export; weights that have changed make another."""
     place = Run.open(run)
@@ -125,25 +147,21 @@ def test_auto_never_takes_bits_from_a_run_unasked(run: Path, exported: Path) -> 
     assert asked.manifest.quantization == "int8"
 
 
-def test_what_an_engine_cannot_honour_is_refused_or_left_to_torch(
-    run: Path, exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As if CTranslate2 knew nothing of limits of length."""
-    monkeypatch.setattr(Ctranslate2Engine, "honours", Ctranslate2Engine.honours - {"extra_length"})
+def test_what_an_engine_cannot_honour_is_refused_or_left_to_torch(run: Path, exported: Path, tmp_path: Path) -> None:
     for path in (run, exported):
-        with pytest.raises(RegardError, match=r"--engine ctranslate2 cannot honour decode\.extra_length = 3.*torch"):
-            open_translator(path, "ctranslate2", settings=SETTINGS, extra_length=3)
-    with pytest.raises(RegardError, match=r"CTranslate2 cannot honour decode\.extra_length = 3"):
-        open_translator(run, quantization="int8", settings=SETTINGS, extra_length=3)
+        with pytest.raises(RegardError, match=r"--engine ctranslate2 cannot honour decode\.no_repeat_ngram = 3.*torch"):
+            open_translator(path, "ctranslate2", settings=SETTINGS, no_repeat_ngram=3)
+    with pytest.raises(RegardError, match=r"CTranslate2 cannot honour decode\.no_repeat_ngram = 3"):
+        open_translator(run, quantization="int8", settings=SETTINGS, no_repeat_ngram=3)
     remarks: list[str] = []
-    instead = open_translator(exported, settings=SETTINGS, device="cpu", remark=remarks.append, extra_length=3)
+    instead = open_translator(exported, settings=SETTINGS, device="cpu", remark=remarks.append, no_repeat_ngram=3)
     assert instead.engine is None
-    assert instead.config.extra_length == 3
+    assert instead.config.no_repeat_ngram == 3
     assert len(remarks) == 1
-    assert "decode.extra_length = 3" in remarks[0]
+    assert "decode.no_repeat_ngram = 3" in remarks[0]
     shutil.copytree(exported, tmp_path / "away")  # far from the run
     with pytest.raises(RegardError, match="cannot honour"):
-        open_translator(tmp_path / "away", settings=SETTINGS, extra_length=3)
+        open_translator(tmp_path / "away", settings=SETTINGS, no_repeat_ngram=3)
     assert open_translator(tmp_path / "away", settings=SETTINGS).config == DecodeConfig()
 
 

@@ -12,6 +12,9 @@ fall, so a bound is the present one under the most favourable length. Greedy sea
 Everything is in tensors of one shape on the device: B slots with a sentence each, W hypotheses a slot. All that is
 asked of the device, now and then, is which slots are done. A finished sentence leaves its slot to the next that waits.
 
+What else is asked of the outputs comes as constraints (`Constraint`; `regard.decode.constraints` has them), and tokens
+may be drawn instead of ranked (`regard.decode.sampling`).
+
 Departures from the paper: its "terminate early when possible" is made exact by that bound.
 """
 
@@ -45,6 +48,61 @@ class Step(Protocol):
 
     def keep(self, slots: Tensor) -> None:
         """Go on with these slots alone, in this order."""
+
+
+class Constraint:
+    """Something asked of the outputs beside their probability. A kind of constraint has those of these methods that it
+    needs; several work together.
+
+    What is barred leaves the probabilities of everything else as they are. Where hypotheses of a slot are in several
+    banks (some have said what must be said, others not yet), the best of each bank live on, then the second best …
+    """
+
+    def enter(self, slots: Tensor, sentences: Sequence[int]) -> None:
+        """These sentences, by number, begin in these slots. The first call says how many slots there are."""
+
+    def bar(self, logits: Tensor, state: State) -> None:
+        """Set to −∞ what must not come next. logits: (B, W, V)"""
+
+    def propose(self) -> Tensor | None:
+        """Tokens to be looked at however improbable they are, (B, W, P); −1 for none."""
+
+    def bank(self, parents: Tensor, tokens: Tensor) -> Tensor | None:
+        """The bank of each hypothesis `parents` followed by `tokens`; all are (B, C)."""
+
+    def bonus(self) -> Tensor | None:
+        """What is added to the score of a hypothesis that ends now, never positive: (B, W)."""
+
+    def follow(self, parents: Tensor, tokens: Tensor) -> None:
+        """Hypothesis w of slot b is now `parents[b, w]` followed by `tokens[b, w]`."""
+
+    def keep(self, slots: Tensor) -> None:
+        """Go on with these slots alone, in this order."""
+
+
+class Sampler(Protocol):
+    """Draws the next token of each hypothesis instead of ranking all."""
+
+    def enter(self, slots: Tensor, sentences: Sequence[int]) -> None: ...
+    def draw(self, logits: Tensor, state: State) -> Tensor:
+        """logits: (B, W, V) → tokens (B, W)"""
+
+    def keep(self, slots: Tensor) -> None: ...
+
+
+class Bench(Protocol):
+    """Slots that outlast a search, where a device would rather repeat what it did before."""
+
+    late: int  # how many steps ago `done` was true
+
+    def begin(self) -> State:
+        """The state of all slots, nobody in them."""
+
+    def advance(self, longest: int) -> None:
+        """One token more for every living hypothesis."""
+
+    def done(self) -> list[bool]:
+        """Which slots were done, so many steps ago."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +151,11 @@ class State:
     found_log_probs: Tensor  # (B, N)
     found_scores: Tensor  # (B, N), −∞ where there is none yet
 
+    @property
+    def here(self) -> Tensor:
+        """The place of the next token, (B,). A slot that is done stays at its last place."""
+        return torch.minimum(self.length, self.limit - 1)
+
     @classmethod
     def empty(cls, slots: int, room: int, options: SearchOptions, device: torch.device) -> State:
         W, N = options.beam_size, options.n_best
@@ -108,10 +171,10 @@ class State:
             whole(slots, N, room), whole(slots, N), real(slots, N), real(slots, N),
         )  # fmt: skip
 
-    def enter(self, slots: Tensor, limits: Tensor) -> None:
-        """Begin new sentences in these slots: one hypothesis lives, and has produced nothing."""
+    def enter(self, slots: Tensor, limits: Tensor, alive: int) -> None:
+        """Begin new sentences in these slots: so many hypotheses live, and have produced nothing."""
         self.log_probs[slots] = -torch.inf
-        self.log_probs[slots, 0] = 0.0
+        self.log_probs[slots, :alive] = 0.0
         self.length[slots], self.limit[slots], self.done[slots] = 0, limits, False
         self.found_scores[slots] = -torch.inf
 
@@ -140,94 +203,155 @@ def search(
     slots: int = 0,
     ask_every: int = 1,
     progress: Callable[[int], None] | None = None,
+    constraints: Sequence[Constraint] = (),
+    sampler: Sampler | None = None,
+    bench: Bench | None = None,
 ) -> list[list[Hypothesis]]:
-    """The `n_best` best hypotheses of each sentence, best first.
+    """The `n_best` best hypotheses of each sentence, best first; none where the constraints leave none.
 
     `limits`: the most tokens each sentence may get. At most `slots` sentences are at work at a time (0: all of them),
-    and every `ask_every` steps the device is asked which of them are done; `progress` is told how many are.
+    and every `ask_every` steps the device is asked which of them are done; `progress` is told how many are. With a
+    `sampler` each hypothesis is drawn on its own. A `bench` has slots of its own, which stay as they are.
     """
     found: list[list[Hypothesis]] = [[] for _ in limits]
-    n = min(slots or len(limits), len(limits))
-    if not n:
+    if not limits:
         return found
-    state = State.empty(n, max(limits), options, device)
+    state = (
+        bench.begin() if bench else State.empty(min(slots or len(limits), len(limits)), max(limits), options, device)
+    )
+    n = len(state.done)
+    parts: list[Step | Constraint | Sampler] = [
+        step,
+        *constraints,
+    ]  # what has something for each slot, as the state has
+    if sampler:
+        parts.append(sampler)
     inside: list[int | None] = [None] * n  # which sentence each slot has
     waiting, steps = list(range(len(limits)))[::-1], [0] * n
-    fill(step, state, inside, steps, waiting, limits)
-    while inside:
+
+    def fill() -> None:
+        """Give the free slots to sentences that wait."""
+        free = [slot for slot, sentence in enumerate(inside) if sentence is None][: len(waiting)]
+        if not free:
+            return
+        sentences = [waiting.pop() for _ in free]
+        for slot, sentence in zip(free, sentences, strict=True):
+            inside[slot], steps[slot] = sentence, 0
+        places = torch.tensor(free, device=device)
+        new_limits = torch.tensor([limits[sentence] for sentence in sentences], device=device)
+        state.enter(places, new_limits, alive=options.beam_size if sampler else 1)
+        for part in parts:
+            part.enter(places, sentences)
+
+    fill()
+    while (working := sum(sentence is not None for sentence in inside)) > 0:
         for _ in range(ask_every):
             steps = [count + 1 for count in steps]
-            advance(step, state, options, min(max(steps), max(limits)))
-        done = [slot for slot, over in enumerate(state.done.tolist()) if over]
-        if waiting and 4 * len(done) < len(inside):  # a few new sentences at a time are not worth a pass of the encoder
+            longest = min(max(steps), max(limits))
+            if bench:
+                bench.advance(longest)
+            else:
+                advance(step, state, options, longest, constraints, sampler)
+        over = bench.done() if bench else state.done.tolist()
+        late = bench.late if bench else 0  # of a sentence that has just entered nothing is known yet
+        done = [slot for slot in range(n) if over[slot] and inside[slot] is not None and steps[slot] > late]
+        if waiting and 4 * len(done) < working:  # a few new sentences at a time are not worth a pass of the encoder
             continue
-        for slot, hypotheses in zip(done, state.hypotheses(done), strict=True):
+        for slot, hypotheses in zip(done, state.hypotheses(done) if done else (), strict=True):
             if (sentence := inside[slot]) is not None:
                 found[sentence], inside[slot] = hypotheses, None
         if progress and done:
-            progress(len(limits) - len(waiting) - sum(sentence is not None for sentence in inside))
-        fill(step, state, inside, steps, waiting, limits)
+            progress(len(limits) - len(waiting) - (working - len(done)))
+        fill()
         left = [slot for slot, sentence in enumerate(inside) if sentence is not None]
-        if len(left) < len(inside):
+        if len(left) < n and not bench:
             kept = torch.tensor(left, device=device, dtype=torch.long)
-            state = state.keep(kept)
+            state, n = state.keep(kept), len(left)
             inside, steps = [inside[slot] for slot in left], [steps[slot] for slot in left]
-            if left:
-                step.keep(kept)
+            for part in parts if left else ():
+                part.keep(kept)
     return found
 
 
-def fill(
-    step: Step, state: State, inside: list[int | None], steps: list[int], waiting: list[int], limits: Sequence[int]
+def advance(
+    step: Step,
+    state: State,
+    options: SearchOptions,
+    longest: int,
+    constraints: Sequence[Constraint] = (),
+    sampler: Sampler | None = None,
 ) -> None:
-    """Give the free slots to sentences that wait."""
-    free = [slot for slot, sentence in enumerate(inside) if sentence is None][: len(waiting)]
-    if not free:
-        return
-    for slot in free:
-        inside[slot], steps[slot] = waiting.pop(), 0
-    sentences = [sentence for slot in free if (sentence := inside[slot]) is not None]
-    slots = torch.tensor(free, device=state.done.device)
-    state.enter(slots, torch.tensor([limits[sentence] for sentence in sentences], device=slots.device))
-    step.enter(slots, sentences)
-
-
-def advance(step: Step, state: State, options: SearchOptions, longest: int) -> None:
     """One token more for every living hypothesis. In slots that are done something goes on too, at their last place."""
     _, W, _ = state.tokens.shape
-    here = torch.minimum(state.length, state.limit - 1)  # (B,)
+    here = state.here
     last = state.tokens.gather(2, (here - 1).clamp(min=0)[:, None, None].expand(-1, W, 1))[:, :, 0]
     last = last.masked_fill((here == 0)[:, None], options.start)
-    log_probs, parents, tokens = continuations(step(last, here, longest), state, options)
+    logits = step(last, here, longest)
+    total = logits.logsumexp(-1)  # before anything is barred: what is left keeps its probability
+    for token in options.banned:
+        logits[:, :, token] = -torch.inf
+    for constraint in constraints:
+        constraint.bar(logits, state)
+    if sampler:
+        tokens = sampler.draw(logits, state)
+        parents = torch.arange(W, device=tokens.device).expand_as(tokens)
+        log_probs = state.log_probs + logits.gather(2, tokens[:, :, None])[:, :, 0] - total
+        ranked = W
+    else:
+        log_probs, parents, tokens, ranked = continuations(logits, total, state, constraints)
     length = here + 1
     sequences = state.tokens.gather(1, parents[:, :, None].expand(-1, -1, state.tokens.shape[2]))  # (B, C, L)
     sequences = sequences.scatter(2, here[:, None, None].expand(-1, sequences.shape[1], 1), tokens[:, :, None])
     at_limit = length >= state.limit
-    close(
-        state, options, sequences[:, :W], log_probs[:, :W], (tokens[:, :W] == options.end) | at_limit[:, None], length
-    )
-    going_on = log_probs.masked_fill(tokens == options.end, -torch.inf)
-    best, chosen = going_on.topk(W)
+    ending = tokens == options.end
+    bonuses = [bonus for constraint in constraints if (bonus := constraint.bonus()) is not None]
+    bonus = torch.stack(bonuses).sum(0).gather(1, parents) if bonuses else torch.zeros_like(log_probs)
+    over = ending | at_limit[:, None]
+    close(state, options, sequences[:, :ranked], log_probs[:, :ranked], bonus[:, :ranked], over[:, :ranked], length)
+    log_probs = log_probs.masked_fill(ending, -torch.inf)
+    chosen = (log_probs == -torch.inf).int().argsort(dim=1, stable=True)[:, :W]  # the first that live
     state.tokens = sequences.gather(1, chosen[:, :, None].expand(-1, -1, sequences.shape[2]))
-    state.log_probs, state.length = best, length
+    state.log_probs, state.length = log_probs.gather(1, chosen), length
     state.done |= at_limit | finished(state, options)
-    step.reorder(parents.gather(1, chosen), longest)
+    parents, tokens = parents.gather(1, chosen), tokens.gather(1, chosen)
+    step.reorder(parents, longest)
+    for constraint in constraints:
+        constraint.follow(parents, tokens)
 
 
-def continuations(logits: Tensor, state: State, options: SearchOptions) -> tuple[Tensor, Tensor, Tensor]:
-    """The best 2·W of the W × V continuations: log-probabilities, parents and tokens, (B, 2·W), best first. W survive
-    even if every hypothesis could end."""
+def continuations(
+    logits: Tensor, total: Tensor, state: State, constraints: Sequence[Constraint]
+) -> tuple[Tensor, Tensor, Tensor, int]:
+    """The 2·W best of the W × V continuations: log-probabilities, parents and tokens, (B, 2·W), best first, so that W
+    survive even if every hypothesis could end; and how many of them, from the first, may end."""
     _, W, V = logits.shape
-    total = logits.logsumexp(-1)  # before anything is barred: what is left keeps its probability
-    if options.banned:
-        logits[:, :, list(options.banned)] = -torch.inf
-    each = min(2 * W, V)
-    values, tokens = largest(logits, each)  # of every hypothesis
-    values = values + (state.log_probs - total)[:, :, None]
+    values, tokens = largest(logits, min(2 * W, V))  # of every hypothesis
+    for proposed in (constraint.propose() for constraint in constraints):
+        if proposed is not None:
+            more = logits.gather(2, proposed.clamp(min=0))
+            known = (proposed[..., None] == tokens[:, :, None]).any(-1) | (proposed < 0)
+            values = torch.cat([values, more.masked_fill(known, -torch.inf)], -1)
+            tokens = torch.cat([tokens, proposed.clamp(min=0)], -1)
+    each = values.shape[2]
+    values = (values + (state.log_probs - total)[:, :, None]).flatten(1)
     missing = max(0, 2 * W - W * each)
-    best, index = torch.nn.functional.pad(values.flatten(1), (0, missing), value=-torch.inf).topk(2 * W)
+    best, index = torch.nn.functional.pad(values, (0, missing), value=-torch.inf).sort(dim=1, descending=True)
     index = index.clamp(max=W * each - 1)
-    return best, index // each, tokens.flatten(1).gather(1, index)
+    parents, tokens = index // each, tokens.flatten(1).gather(1, index)
+    banks = [bank for constraint in constraints if (bank := constraint.bank(parents, tokens)) is not None]
+    if not banks:
+        return best[:, : 2 * W], parents[:, : 2 * W], tokens[:, : 2 * W], W
+    order = in_turns(torch.stack(banks).sum(0), best > -torch.inf)[:, : 2 * W]
+    return best.gather(1, order), parents.gather(1, order), tokens.gather(1, order), 2 * W
+
+
+def in_turns(bank: Tensor, alive: Tensor) -> Tensor:
+    """The order in which the first of each bank come first, then the second of each …, and the dead last: (B, M)."""
+    M = bank.shape[1]
+    places = torch.arange(M, device=bank.device).expand_as(bank)
+    by_bank, order = bank.sort(dim=1, stable=True)
+    turn = torch.empty_like(order).scatter_(1, order, places - torch.searchsorted(by_bank, by_bank))
+    return (turn * M + places).masked_fill(~alive, M * M).argsort(dim=1)
 
 
 def largest(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -247,11 +371,17 @@ def largest(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def close(
-    state: State, options: SearchOptions, sequences: Tensor, log_probs: Tensor, ending: Tensor, length: Tensor
+    state: State,
+    options: SearchOptions,
+    sequences: Tensor,
+    log_probs: Tensor,
+    bonus: Tensor,
+    ending: Tensor,
+    length: Tensor,
 ) -> None:
     """Let hypotheses that end, or reach their limit, compete with those found before."""
     ending = ending & (log_probs > -torch.inf) & ~state.done[:, None]
-    scores = options.normalise(log_probs, length[:, None]).masked_fill(~ending, -torch.inf)
+    scores = (options.normalise(log_probs, length[:, None]) + bonus).masked_fill(~ending, -torch.inf)
     state.found_scores, order = torch.cat([state.found_scores, scores], dim=1).topk(options.n_best)
     lengths = torch.cat([state.found_length, length[:, None].expand_as(log_probs)], dim=1)
     state.found_length = lengths.gather(1, order)
@@ -265,7 +395,7 @@ def finished(state: State, options: SearchOptions) -> Tensor:
 
     lp is monotone in the length, so of all lengths to come either the next or the last is most favourable.
     """
-    best, nth = state.log_probs[:, 0], state.found_scores[:, -1]
+    best, nth = state.log_probs.amax(1), state.found_scores[:, -1]
     bounds = (options.normalise(best, length) for length in (state.length + 1, state.limit))
     over = (best == -torch.inf) | (nth >= torch.maximum(*bounds))
     if options.beam_size == 1:

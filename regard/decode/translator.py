@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, overload
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from regard.config import DecodeConfig, read_section
 from regard.data.batching import in_order_of_length
 from regard.data.tokenizer import BOS, EOS, PAD, SYMBOLS, UNK, TokenizerPair
+from regard.decode.constraints import Coverage, Forbidden, MinLength, NoRepeats, Prefix, Required
 from regard.decode.engine import Engine
-from regard.decode.search import Hypothesis, SearchOptions, search
+from regard.decode.ensemble import Ensemble
+from regard.decode.phrases import Spelling, automaton
+from regard.decode.recorded import Recorded
+from regard.decode.sampling import Drawer, Sampling
+from regard.decode.search import Constraint, Hypothesis, SearchOptions, search
 from regard.errors import RegardError
 from regard.models.stepping import TransformerStep
 from regard.models.transformer import Transformer
@@ -35,15 +43,34 @@ class Translation:
     cut: int = 0  # source tokens beyond the model's positions, which it has not seen
 
 
+@dataclass(frozen=True)
+class Wish:
+    """What is asked of a sentence's translations: how they begin, and which phrases they contain as whole words."""
+
+    prefix: str = ""
+    required: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Demand:
+    """The same in tokens: how an output begins, and which sequences it contains."""
+
+    prefix: tuple[int, ...] = ()
+    required: tuple[tuple[int, ...], ...] = ()
+
+
 AT_A_TIME = 16  # batches of sentences of similar length that one search has before it
+LONGEST_PHRASE = 60  # tokens
+BENCHES = 6  # for how many kinds of searches the slots on a GPU are kept
 
 
 class Translator:
     """Translates sentences with a model, its tokenizers and its decoding options.
 
     `translate` gives text, `search` gives n-best lists with scores, `align` the word alignments, and
-    `attend` every attention weight. Where there is an `engine`, that searches in place of the model, which then may
-    be one of the shape alone, on torch's meta device: it gives no alignments and no attention.
+    `attend` every attention weight. `partners` are further models that produce each token together with `model`. Where
+    there is an `engine`, that searches in place of the model, which then may be one of the shape alone, on torch's meta
+    device: it gives no alignments and no attention.
     """
 
     def __init__(
@@ -52,10 +79,15 @@ class Translator:
         model: Transformer,
         tokenizers: TokenizerPair,
         config: DecodeConfig,
+        partners: Sequence[Transformer] = (),
         engine: Engine | None = None,
     ) -> None:
         self.name, self.model, self.tokenizers, self.config = name, model.eval(), tokenizers, config
         self.engine = engine
+        self.partners = [partner.eval() for partner in partners]
+        self.spelling = Spelling(tokenizers.target)
+        self.in_precision: dict[str, list[Transformer]] = {}
+        self.benches: dict[tuple[SearchOptions, int, int, int, str], Recorded] = {}
 
     def named_modules(self) -> Iterator[tuple[str, nn.Module]]:
         """The network's modules, so that `capture` takes a translator too."""
@@ -88,13 +120,21 @@ class Translator:
         sentences: Sequence[str],
         n_best: int = 1,
         progress: Callable[[int], None] | None = None,
+        wishes: Sequence[Wish] | None = None,
+        forbidden: Sequence[str] = (),
         **options: Any,
     ) -> list[list[Translation]]:
         """The n best translations of each sentence, best first; an empty sentence translates to itself.
 
-        `progress` is told after each batch how many sentences are done.
+        `progress` is told after each batch how many sentences are done. `wishes` has one for each sentence; `forbidden`
+        phrases come out of none as whole words.
         """
         config = self.options(**options)
+        asked = [Wish()] * len(sentences) if wishes is None else list(wishes)
+        if len(asked) != len(sentences):
+            raise RegardError(f"{len(sentences)} sentences have {len(asked)} wishes: there must be one for each.")
+        demands = [self.demand(wish) for wish in asked]
+        barred = automaton(self.spelling, forbidden) if any(forbidden) else None
         whole = self.tokenizers.source.encode(sentences)
         encoded = [self.fit(tokens) for tokens in whole]
         found: list[list[Translation]] = [[Translation(text, "", 0.0, 0.0, [], [])] for text in sentences]
@@ -105,8 +145,15 @@ class Translator:
             for group in in_order_of_length([len(encoded[i]) for i in filled], at_a_time):
                 numbers = [filled[i] for i in group]
                 count = partial(progress_after, done, progress)
-                hypotheses = self.decode([encoded[i] for i in numbers], n_best, config, count)
+                hypotheses = self.decode(
+                    [encoded[i] for i in numbers], n_best, config, count, [demands[i] for i in numbers], barred
+                )
                 for i, best in zip(numbers, hypotheses, strict=True):
+                    if not best:
+                        raise RegardError(
+                            f"No translation of {sentences[i]!r} is all that is asked of it: prefix, phrases, lengths "
+                            "and repeats contradict one another."
+                        )
                     cut = len(whole[i]) - len(encoded[i])
                     found[i] = [self.translation(sentences[i], encoded[i], h, cut) for h in best]
                 done += len(numbers)
@@ -116,30 +163,125 @@ class Translator:
         return found
 
     def decode(
-        self, sources: list[list[int]], n_best: int, config: DecodeConfig, progress: Callable[[int], None] | None = None
+        self,
+        sources: list[list[int]],
+        n_best: int,
+        config: DecodeConfig,
+        progress: Callable[[int], None] | None = None,
+        demands: Sequence[Demand] | None = None,
+        barred: np.ndarray | None = None,
     ) -> list[list[Hypothesis]]:
-        """Search for the outputs of token sequences, `batch_sentences` of them at a time."""
+        """Search for the outputs of token sequences, `batch_sentences` of them at a time.
+
+        `demands` has one for each source; `barred` is an automaton that must not die. An output that cannot be has no
+        hypothesis.
+        """
         if self.engine:
+            if barred is not None or any(demand != Demand() for demand in demands or ()):
+                raise RegardError(f"{self.engine.name} knows no prefixes, required or forbidden phrases: torch does.")
             return self.engine.decode(sources, n_best, config, progress)
+        beam = n_best if config.sample else max(config.beam_size, n_best)
         options = SearchOptions(
-            start=self.start, end=EOS, beam_size=max(config.beam_size, n_best), n_best=n_best,
-            length_penalty=config.length_penalty, normalization=config.normalization,
-            banned=(PAD, BOS, UNK),
+            start=self.start, end=EOS, beam_size=beam, n_best=n_best, length_penalty=config.length_penalty,
+            normalization=config.normalization, banned=(PAD, BOS, UNK),
         )  # fmt: skip
         order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
         ordered = [sources[i] for i in order]
-        limits = [min(len(source) + config.extra_length, self.longest) for source in ordered]
-        step = TransformerStep(self.model, ordered, options.beam_size)
-        found = search(step, limits, options, self.device, config.batch_sentences, progress=progress)
+        asked = [demands[i] for i in order] if demands else [Demand()] * len(sources)
+        limits = [self.limit(len(source), demand, config) for source, demand in zip(ordered, asked, strict=True)]
+        watched = self.alignment_layer if config.coverage_penalty else None
+        models = self.networks(config.precision)
+        steps = [TransformerStep(model, ordered, beam, watched) for model in models]
+        step = Ensemble(steps) if self.partners else steps[0]
+        constraints = self.constraints(config, asked, barred, beam)
+        if config.coverage_penalty:
+            constraints.append(Coverage(step, config.coverage_penalty))
+        sampling = Sampling(config.temperature, config.top_k, config.top_p, config.seed)
+        sampler = Drawer(sampling, ordered, limits, beam) if config.sample else None
+        bench = None
+        if self.device.type == "cuda" and not (constraints or sampler or self.partners):
+            bench = self.bench(ordered, limits, options, config)
+            step = bench.step
+        found = search(
+            step, limits, options, self.device, config.batch_sentences, progress=progress, constraints=constraints,
+            sampler=sampler, bench=bench,
+        )  # fmt: skip
         return [hypotheses for _, hypotheses in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
+
+    def networks(self, precision: str) -> list[Transformer]:
+        """The models in the precision that is asked for. Their weights must not change afterwards."""
+        if precision == "auto":
+            precision = "bfloat16" if self.device.type == "cuda" else "float32"
+        if precision not in self.in_precision:
+            models, kind = [self.model, *self.partners], getattr(torch, precision)
+            same = all(parameter.dtype == kind for model in models for parameter in model.parameters())
+            self.in_precision[precision] = models if same else [deepcopy(model).to(kind) for model in models]
+        return self.in_precision[precision]
+
+    def bench(
+        self, sources: list[list[int]], limits: list[int], options: SearchOptions, config: DecodeConfig
+    ) -> Recorded:
+        """Slots that are ready for these sources: those of an earlier search like this one, where there are."""
+        slots = min(config.batch_sentences, 2 ** (len(sources) - 1).bit_length())
+        source_room, room = max(32, 2 ** (len(sources[0]) - 1).bit_length()), -(-max(limits) // 64) * 64
+        key = options, slots, source_room, room, config.precision
+        if key not in self.benches:
+            if len(self.benches) == BENCHES:
+                self.benches.pop(next(iter(self.benches)))  # the oldest: they take memory
+            step = TransformerStep(self.networks(config.precision)[0], sources, options.beam_size)
+            self.benches[key] = Recorded(step, slots, source_room, room, options)
+        self.benches[key].step.sources = sources
+        return self.benches[key]
+
+    def constraints(
+        self, config: DecodeConfig, demands: Sequence[Demand], barred: np.ndarray | None, beam: int
+    ) -> list[Constraint]:
+        """What is asked of outputs, the search told only what matters to it."""
+        constraints: list[Constraint] = []
+        if config.min_length > 1:
+            constraints.append(MinLength(config.min_length, EOS))
+        if any(demand.prefix for demand in demands):
+            constraints.append(Prefix([demand.prefix for demand in demands]))
+        if config.no_repeat_ngram:
+            constraints.append(NoRepeats(config.no_repeat_ngram))
+        if barred is not None:
+            constraints.append(Forbidden(barred, EOS, beam))
+        if any(demand.required for demand in demands):
+            going_on = torch.from_numpy(self.spelling.going_on)
+            constraints.append(Required([demand.required for demand in demands], going_on, EOS, beam))
+        return constraints
+
+    def limit(self, source_length: int, demand: Demand, config: DecodeConfig) -> int:
+        """The most tokens an output may have. What is demanded has room in any case."""
+        most = min(config.max_length or sys.maxsize, self.longest)
+        least = len(demand.prefix) + sum(map(len, demand.required)) + 1
+        if least > most:
+            raise RegardError(f"Prefix and required phrases have {least - 1} tokens, and an output at most {most - 1}.")
+        return min(max(source_length + config.extra_length, config.min_length, least), most)
+
+    def demand(self, wish: Wish) -> Demand:
+        """A wish in tokens."""
+        prefix = tuple(self.tokenizers.target.encode([wish.prefix])[0][:-1]) if wish.prefix.strip() else ()
+        if UNK in prefix:
+            raise RegardError(f"The prefix {wish.prefix!r} cannot be written in the pieces that the model knows.")
+        required = tuple(tuple(self.spelling.tokens(phrase)) for phrase in dict.fromkeys(wish.required))
+        for tokens, phrase in zip(required, dict.fromkeys(wish.required), strict=True):
+            if len(tokens) > LONGEST_PHRASE:
+                raise RegardError(f"The required phrase {phrase!r} has {len(tokens)} tokens: at most {LONGEST_PHRASE}.")
+        return Demand(prefix, required)
 
     @property
     def alignment_path(self) -> str:
         """The attention from which word alignments are read."""
+        return f"decoder.layers.{self.alignment_layer}.cross_attn"
+
+    @property
+    def alignment_layer(self) -> int:
+        """Its layer, from 0."""
         layer, n_layers = self.config.alignment_layer, len(self.model.decoder.layers)
         if not -n_layers <= layer < n_layers:
             raise RegardError(f"decode.alignment_layer = {layer}: the decoder has layers 0 to {n_layers - 1}.")
-        return f"decoder.layers.{layer % n_layers}.cross_attn"
+        return layer % n_layers
 
     @property
     def longest(self) -> int:

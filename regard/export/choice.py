@@ -80,7 +80,7 @@ def open_translator(
             )
         model = home.model if home else shape_alone(folder, manifest)
     tokenizers = TokenizerPair.load(folder / "tokenizer")
-    return Translator(folder.name, model, tokenizers, config, Ctranslate2Engine(folder, settings))
+    return Translator(folder.name, model, tokenizers, config, engine=Ctranslate2Engine(folder, settings))
 
 
 def changed(translator: Translator, options: dict[str, Any]) -> Translator:

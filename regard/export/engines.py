@@ -172,9 +172,9 @@ class TorchEngine:
 class Ctranslate2Engine:
     """CTranslate2 on an exported folder."""
 
-    name, honours = "CTranslate2", HONOURED
+    name, honours = "CTranslate2", HONOURED | {"max_length"}
     at_once = 2  # while the last batches of one call are at work, the first of the next fill what they leave idle
-    shortest = 0  # tokens, before the end symbol may come
+    shortest = 0  # tokens before the end; not decode.min_length: it would also make the other tokens more probable
 
     def __init__(self, folder: Path, settings: Settings | None = None) -> None:
         self.folder, self.settings, self.manifest = folder, settings or Settings(), Manifest.open(folder)
@@ -204,7 +204,7 @@ class Ctranslate2Engine:
 
     def limit(self, source: Sequence[int], config: DecodeConfig) -> int:
         """The most tokens an output may have."""
-        return min(len(source) + config.extra_length, self.longest)
+        return min(len(source) + config.extra_length, config.max_length or self.longest, self.longest)
 
     def decode(
         self, sources: list[list[int]], n_best: int, config: DecodeConfig, progress: Progress = None

@@ -10,15 +10,37 @@ from torch import Tensor
 from regard.models.transformer import DecoderLayer, Transformer
 from regard.nn.cache import Memory, Past
 from regard.nn.layout import Packed, Padded
+from regard.nn.linear import product_type
 
 
 class TransformerStep:
-    """Decoding of some of many sources, `beam` hypotheses each. Sources must come longest first."""
+    """Decoding of some of many sources, `beam` hypotheses each. Sources must come longest first.
 
-    def __init__(self, model: Transformer, sources: Sequence[Sequence[int]], beam: int) -> None:
-        self.model, self.sources, self.beam = model, sources, beam
+    `watched`: a decoder layer, from 0, whose attention to the source is added up, the mean of its heads.
+    """
+
+    def __init__(
+        self, model: Transformer, sources: Sequence[Sequence[int]], beam: int, watched: int | None = None
+    ) -> None:
+        self.model, self.sources, self.beam, self.watched = model, sources, beam, watched
         self.layers: list[tuple[DecoderLayer, Past, Memory]] = []
         self.barred = torch.empty(0)  # (B, 1, S), −∞ where a slot's source has no position
+        self.attended = torch.empty(0)  # (B, W, S), the attention each position has had; 1 where there is none
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    def reserve(self, slots: int, source_room: int, room: int = 0) -> None:
+        """Make place for so many sources of at most `source_room` tokens, and for so many tokens of each output; more
+        comes when it is needed."""
+        for layer in self.model.decoder.layers:
+            assert isinstance(layer, DecoderLayer)
+            past = Past(layer.self_attn, slots, self.beam, room)
+            self.layers.append((layer, past, Memory(layer.cross_attn, slots, source_room)))
+        like = next(self.model.decoder.parameters())
+        self.barred = like.new_zeros(slots, 1, source_room, dtype=product_type(like))
+        self.attended = self.barred.new_zeros(slots, self.beam, source_room)
 
     def enter(self, slots: Tensor, sentences: Sequence[int]) -> None:
         sources = [self.sources[sentence] for sentence in sentences]
@@ -27,27 +49,27 @@ class TransformerStep:
         src = Packed.of(lengths).pad(torch.tensor([token for source in sources for token in source]))
         memory = self.model.encode(src.to(slots.device), layout)
         if not self.layers:
-            for layer in self.model.decoder.layers:
-                assert isinstance(layer, DecoderLayer)
-                past = Past(layer.self_attn, len(slots), self.beam)
-                self.layers.append((layer, past, Memory(layer.cross_attn, len(slots), layout.size)))
-            self.barred = memory.new_zeros(len(slots), 1, layout.size)
+            self.reserve(len(slots), layout.size)
         self.barred[slots] = -torch.inf
         self.barred[slots, :, : layout.size] = memory.new_zeros(layout.mask.shape).masked_fill_(
             ~layout.mask, -torch.inf
         )[:, None]
+        self.attended[slots] = (self.barred[slots] == -torch.inf).to(memory.dtype)
         for _, _, kept in self.layers:
             kept.enter(slots, memory)
 
     def __call__(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
         """tokens: (B, W)   positions: (B,)   → (B, W, V)"""
         embedding, rows = self.model.target_embedding, positions.repeat_interleave(self.beam)  # (R,)
-        table = embedding.positions(torch.arange(longest, device=tokens.device), longest)
+        size = min(longest, self.model.longest)
+        table = embedding.positions(torch.arange(size, device=tokens.device), size)
         x = embedding.tokens(tokens.flatten()) * embedding.scale + table[rows]  # (R, D)
         for layer, past, memory in self.layers:
             x = layer.self_attn_residual(x, lambda y, past=past: past(y, rows, longest))
             x = layer.cross_attn_residual(x, lambda y, memory=memory: memory(y, self.barred))
             x = layer.feed_forward_residual(x, layer.feed_forward)
+        if self.watched is not None:
+            self.attended = self.attended + self.layers[self.watched][2].weights.mean(dim=1)
         return self.model.output(self.model.decoder.norm(x)).float().unflatten(0, tokens.shape)
 
     def reorder(self, parents: Tensor, longest: int) -> None:
@@ -55,12 +77,14 @@ class TransformerStep:
         rows = (parents + W * torch.arange(B, device=parents.device)[:, None]).flatten()
         if W == 1 or (not rows.is_cuda and bool((rows == torch.arange(B * W)).all())):
             return
+        if self.watched is not None:
+            self.attended = self.attended.gather(1, parents[:, :, None].expand_as(self.attended))
         for _, past, _ in self.layers:
             past.move(rows, longest)
 
     def keep(self, slots: Tensor) -> None:
         rows = (slots[:, None] * self.beam + torch.arange(self.beam, device=slots.device)).flatten()
-        self.barred = self.barred[slots]
+        self.barred, self.attended = self.barred[slots], self.attended[slots]
         for _, past, memory in self.layers:
             past.keep(rows)
             memory.keep(slots)

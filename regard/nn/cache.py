@@ -24,23 +24,28 @@ def attend(q: Tensor, k: Tensor, v: Tensor, barred: Tensor | None) -> Tensor:
 
     q: (N, Q, d_k)   k: (N, K, d_k)   v: (N, K, d_v)   barred: broadcastable to (N, Q, K), 0 or −∞   → (N, Q, d_v)
     """
-    scale = 1 / math.sqrt(q.shape[-1])
+    return torch.bmm(weigh(q, k, barred), v)
+
+
+def weigh(q: Tensor, k: Tensor, barred: Tensor | None) -> Tensor:
+    """softmax(q kᵀ / √d_k + barred): (N, Q, K)."""
     bias = q.new_zeros(1, 1, 1) if barred is None else barred
-    weights = torch.baddbmm(bias, q, k.transpose(1, 2), alpha=scale).softmax(dim=-1)
-    return torch.bmm(weights, v)
+    return torch.baddbmm(bias, q, k.transpose(1, 2), alpha=1 / math.sqrt(q.shape[-1])).softmax(dim=-1)
 
 
 class Past:
     """Keys and values of the positions each hypothesis has produced, of one self-attention."""
 
-    def __init__(self, attention: MultiHeadAttention, slots: int, beam: int) -> None:
+    def __init__(self, attention: MultiHeadAttention, slots: int, beam: int, room: int = 0) -> None:
         self.attention = attention
         parts = attention.w_q, attention.w_k, attention.w_v
         self.weight = torch.cat([part.weight for part in parts])
         self.bias = torch.cat([part.bias for part in parts]) if attention.w_q.bias is not None else None
         # Zeros: what is barred still meets a product.
         self.k, self.v = (
-            self.weight.new_zeros(slots * beam, attention.n_heads, GROWTH, width, dtype=product_type(self.weight))
+            self.weight.new_zeros(
+                slots * beam, attention.n_heads, max(room, GROWTH), width, dtype=product_type(self.weight)
+            )
             for width in (attention.d_k, attention.d_v)
         )
 
@@ -79,6 +84,7 @@ class Memory:
             weight.new_zeros(slots, attention.n_heads, longest, width, dtype=product_type(weight))
             for width in (attention.d_k, attention.d_v)
         )
+        self.weights = weight.new_zeros(slots, attention.n_heads, 1, longest)  # of the last step, (B, H, W, S)
 
     def enter(self, slots: Tensor, source: Tensor) -> None:
         """Put encoded sources (b, S, D) into slots."""
@@ -91,7 +97,9 @@ class Memory:
         slots, H = len(self.k), self.attention.n_heads
         q = self.attention.w_q(x).view(slots, -1, H, self.attention.d_k).transpose(1, 2)  # (B, H, W, d_k)
         k, v = self.k.flatten(0, 1), self.v.flatten(0, 1)
-        context = attend(q.flatten(0, 1), k, v, barred.repeat_interleave(H, dim=0))  # (B·H, W, d_v)
+        weights = weigh(q.flatten(0, 1), k, barred.repeat_interleave(H, dim=0))  # (B·H, W, S)
+        self.weights = weights.unflatten(0, (slots, H))
+        context = torch.bmm(weights, v)  # (B·H, W, d_v)
         return self.attention.w_o(context.unflatten(0, (slots, H)).transpose(1, 2).flatten(-2).flatten(0, 1))
 
     def keep(self, slots: Tensor) -> None:

@@ -46,7 +46,7 @@ class SinusoidalPositions(nn.Module):
         """The vectors of at least the first `size` positions."""
         if size > len(self.table):
             longer = torch.arange(2 * size, device=self.table.device)
-            self.table = sinusoids(longer, self.d_model, self.layout)
+            self.table = sinusoids(longer, self.d_model, self.layout).to(self.table.dtype)
         return self.table
 
 

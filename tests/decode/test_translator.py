@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +14,9 @@ import torch
 
 import regard
 from regard.data.corpus import Corpus
+from regard.decode.phrases import edged
 from regard.decode.stream import Verifier
-from regard.decode.translator import Translator, pharaoh
+from regard.decode.translator import Translator, Wish, pharaoh
 from regard.errors import RegardError
 from regard.training.start import fit
 
@@ -161,3 +163,85 @@ def test_loading_needs_no_training_data(
     """A run directory that stands elsewhere translates as before."""
     shutil.copytree(reverser, tmp_path / "elsewhere", symlinks=True)
     assert regard.load(tmp_path / "elsewhere").translate(sentences[:5]) == translator.translate(sentences[:5])
+
+
+def words_of(text: str) -> list[str]:
+    return text.split()
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_required_phrases_come_out_and_forbidden_ones_do_not(
+    translator: Translator, sentences: list[str], beam_size: int
+) -> None:
+    plain = translator.translate(sentences[:30], beam_size=beam_size)
+    unwelcome = [words_of(text)[0] for text in plain]
+    wanted = [words_of(text)[-1] + " " + words_of(text)[0] for text in sentences[:30]]
+    wishes = [Wish(required=(phrase,)) for phrase in wanted]
+    for found, phrase in zip(
+        translator.search(sentences[:30], wishes=wishes, beam_size=beam_size, n_best=beam_size), wanted, strict=True
+    ):
+        assert all(re.search(edged(phrase), one.text) for one in found)
+    for sentence, word in zip(sentences[:30], unwelcome, strict=True):
+        for one in translator.search([sentence], forbidden=[word], beam_size=beam_size, n_best=beam_size)[0]:
+            assert word not in words_of(one.text)
+
+
+def test_an_output_begins_with_its_prefix_and_goes_on_as_the_model_would(
+    translator: Translator, sentences: list[str]
+) -> None:
+    for sentence, best in zip(sentences[:20], translator.translate(sentences[:20], beam_size=1), strict=True):
+        half = " ".join(words_of(best)[: max(1, len(words_of(best)) // 2)])
+        (again,) = translator.search([sentence], wishes=[Wish(prefix=half)], beam_size=1)[0]
+        assert again.text == best
+        (other,) = translator.search([sentence], wishes=[Wish(prefix="q " + half)], beam_size=1)[0]
+        assert other.text.startswith("q " + half)
+
+
+def test_lengths_are_as_asked(translator: Translator, sentences: list[str]) -> None:
+    for best, *_ in translator.search(sentences[:20], min_length=30):
+        assert len(best.target_tokens) >= 30
+    for best, *_ in translator.search(sentences[:20], max_length=4):
+        assert len(best.target_tokens) <= 4
+
+
+def test_samples_are_the_same_for_the_same_seed_whatever_the_batch(
+    translator: Translator, sentences: list[str]
+) -> None:
+    options = {"sample": True, "temperature": 1.5, "top_k": 20, "n_best": 3}
+    alone = [translator.search([sentence], **options)[0] for sentence in sentences[:20]]
+    together = translator.search(sentences[:20], batch_sentences=7, **options)
+    assert [[t.text for t in found] for found in together] == [[t.text for t in found] for found in alone]
+    other = translator.search(sentences[:20], seed=2, **options)
+    assert [found[0].text for found in other] != [found[0].text for found in alone]
+
+
+def test_an_ensemble_of_a_run_with_itself_translates_as_the_run(translator: Translator, sentences: list[str]) -> None:
+    twins = Translator("twins", translator.model, translator.tokenizers, translator.config, [translator.model])
+    for one, other in zip(twins.search(sentences[:20]), translator.search(sentences[:20]), strict=True):
+        assert one[0].text == other[0].text
+        assert one[0].log_prob == pytest.approx(other[0].log_prob, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"wishes": []}, "1 sentences have 0 wishes"),
+        ({"wishes": [Wish(prefix="Ж")]}, "prefix 'Ж' cannot be written"),
+        ({"wishes": [Wish(required=("a b c d e f",))], "max_length": 4}, "at most 3"),
+        ({"wishes": [Wish(prefix="a b")], "forbidden": ["a"]}, "contradict one another"),
+        ({"min_length": 9, "max_length": 4}, "min_length = 9 is more than"),
+        ({"temperature": 0.5}, "sample = true"),
+        ({"sample": True, "top_p": 0.0}, "top_p"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(translator: Translator, asked: dict[str, Any], words: str) -> None:
+    with pytest.raises(RegardError, match=words):
+        translator.search(["a b c d"], **asked)
+
+
+def test_half_precision_translates_nearly_the_same(translator: Translator, sentences: list[str]) -> None:
+    exact = translator.search(sentences[:40], beam_size=1)
+    rough = translator.search(sentences[:40], beam_size=1, precision="bfloat16")
+    same = sum(one[0].text == other[0].text for one, other in zip(exact, rough, strict=True))
+    assert 20 <= same
+    assert all(parameter.dtype == torch.float32 for parameter in translator.model.parameters())

@@ -1,0 +1,47 @@
+"""Slots that stay from search to search give what fresh ones give. (That a GPU's recordings do is checked by
+benchmarks/decoding.py, which needs one.)"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from regard.decode.recorded import Recorded
+from regard.decode.search import SearchOptions, search
+from regard.models.stepping import TransformerStep
+from regard.models.transformer import Transformer
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize(("beam", "slots"), [(1, 1), (4, 3), (2, 16)])
+def test_searches_one_after_another_in_the_same_slots_find_what_fresh_ones_find(
+    tiny: Callable[..., Transformer], beam: int, slots: int
+) -> None:
+    model, draw = tiny(vocab=12), random.Random(1)
+    options = SearchOptions(1, 2, beam_size=beam, n_best=beam)
+    step = TransformerStep(model, [], beam)
+    bench = Recorded(step, slots, source_room=16, room=40, options=options)
+    with torch.inference_mode():
+        for n in (9, 1, 4):
+            sources = [[*draw.choices(range(4, 12), k=draw.randint(1, 14)), 2] for _ in range(n)]
+            sources.sort(key=len, reverse=True)
+            limits = [len(source) + 20 for source in sources]
+            step.sources = sources
+            kept = search(step, limits, options, CPU, slots, bench=bench)
+            fresh = search(TransformerStep(model, sources, beam), limits, options, CPU, slots)
+            for one, other in zip(kept, fresh, strict=True):
+                assert [h.tokens for h in one] == [h.tokens for h in other]
+                assert [h.score for h in one] == pytest.approx([h.score for h in other], abs=1e-5)
+
+
+def test_learned_positions_suffice_for_slots_with_more_room(tiny: Callable[..., Transformer]) -> None:
+    model, options = tiny(vocab=12, positions="learned", max_positions=20), SearchOptions(1, 2, beam_size=2)
+    step = TransformerStep(model, [[5, 6, 2]], 2)
+    bench = Recorded(step, 1, source_room=16, room=20, options=options)
+    with torch.inference_mode():
+        (found,) = search(step, [20], options, CPU, bench=bench)
+    assert len(found[0].tokens) <= 20
