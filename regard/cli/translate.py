@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,17 +22,46 @@ from regard.cli.options import (
     Device,
     Normalization,
     Penalty,
-    RunArgument,
     Threads,
     Weights,
+    console,
     given,
-    open_model,
     warn,
 )
+from regard.errors import RegardError
+
+if TYPE_CHECKING:
+    from regard.decode.stream import LineTranslator
+
+BATCHES = 32  # of a chunk, so that each is filled with sentences of like length
 
 
 def translate(
-    run: RunArgument,
+    run: Annotated[
+        Path,
+        typer.Argument(metavar="RUN", help="A run directory, or an export of one to ctranslate2 or safetensors."),
+    ],
+    source: Annotated[
+        Path | None,
+        typer.Option("--input", "-i", help="A text file, plain, .gz, .xz or .zst. Else stdin.", show_default=False),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The file to write; it appears when it is whole.", show_default=False),
+    ] = None,
+    restart: Annotated[bool, typer.Option("--restart", help="Begin --output anew, whatever there is of it.")] = False,
+    chunk: Annotated[
+        int | None,
+        typer.Option(min=1, help="Lines of --input kept at once; a kill loses at most so many.", show_default=False),
+    ] = None,
+    engine: Annotated[str, typer.Option(help="What searches: see below.", metavar="auto|torch|ctranslate2")] = "auto",
+    quantization: Annotated[
+        str,
+        typer.Option(help="Bits for CTranslate2; a run has float32 unless asked.", metavar="float32|int16|int8"),
+    ] = "",
+    compute_type: Annotated[
+        str, typer.Option(help="CTranslate2's own setting, e.g. float16 on a GPU (not measured here).")
+    ] = "default",
     beam: Beam = None,
     length_penalty: Penalty = None,
     normalization: Normalization = None,
@@ -42,38 +79,139 @@ def translate(
     threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
-    """Translate stdin to stdout, one sentence a line, in order.
+    """Translate stdin to stdout, or a file to a file, one sentence a line, in order.
 
     With --n-best, lines are NUMBER ||| TRANSLATION ||| SCORE [||| ALIGNMENT], numbered from 0. Otherwise the
     fields that --scores and --alignments add stand before and after the translation, separated by tabs.
 
-    Example:  echo "Is she sleeping?" | regard translate runs/demo
-    """
-    from regard.decode.stream import LineFormat, Verifier, available_lines
-    from regard.decode.translator import pharaoh
+    A file of any size goes through --input and --output in constant memory. Killed at any moment, the same command goes
+    on where it was and ends with the same bytes; until then OUTPUT.part and OUTPUT.journal hold what there is.
 
-    model = open_model(run, weights, device, threads)
-    model.config = model.options(
-        **given(beam_size=beam, length_penalty=length_penalty, normalization=normalization, batch_sentences=batch)
-    )
+    Engines: torch has every feature, in float32. ctranslate2 is faster on a CPU; a run is exported for it on first use,
+    under RUN/exports. It ranks by |Y|^α and stops by its own rule, so for gnmt all that its beam has found is ranked
+    again here: the best of those, not of all. auto is torch for a run, ctranslate2 for an export to it or with
+    --quantization. What an engine cannot do is refused by name; auto turns to torch where the weights are at hand.
+
+    Examples:  echo "Is she sleeping?" | regard translate runs/demo
+
+    regard translate runs/demo --engine ctranslate2 --quantization int8 -i corpus.en.gz -o corpus.de.gz
+    """
+    from regard.decode import jobs
+
+    check(source, output, restart, verify_batch)
+    if source and output:
+        jobs.check_paths(jobs.Job(source, output), restart)  # before a model is loaded
+    import torch
+
+    from regard.decode.stream import LineFormat, LineTranslator, Verifier
+    from regard.export.choice import open_translator
+    from regard.export.engines import Settings
+
+    if threads:
+        torch.set_num_threads(threads)
+    typed = source is None and sys.stdin.isatty()
+    settings = Settings(device="cpu" if device == "auto" else device, compute_type=compute_type)
+    settings = settings.spread(torch.get_num_threads(), side_by_side=not typed)
+    model = open_translator(
+        run, engine, quantization, weights, device, settings, alignments=alignments, remark=warn,
+        **given(beam_size=beam, length_penalty=length_penalty, normalization=normalization, batch_sentences=batch),
+    )  # fmt: skip
     style = LineFormat(n_best=n_best, scores=scores, as_json=as_json)
     verifier = Verifier(model) if verify_batch else None
-    number = 0
-    if sys.stdin.isatty():
+    lines = LineTranslator(model, style, alignments, verifier, warn)
+    chunk = chunk or BATCHES * model.config.batch_sentences
+    if source and output:
+        where = settings.device if model.engine else model.device
+        job = jobs.Job(source, output, chunk, deciding(lines), machine(where))
+        with meter() as shown:
+            lines = replace(lines, progress=shown.line)
+            n = jobs.run(job, lines, model.engine.at_once if model.engine else 1, restart, shown.chunk, warn)
+        warn(f"{n:,} lines translated to {output}.")
+        return
+    if typed:
         warn("Type a sentence and Enter; Ctrl-D ends.")
-    for lines in available_lines(sys.stdin.buffer):
-        found = model.search(lines, n_best=n_best)
-        for i, best in enumerate(found):
-            links = [pharaoh(one) for one in model.align(best)] if alignments else []
-            print(style.show(number + i, best, links))
-        sys.stdout.flush()
-        for i, (one, *_) in enumerate(found):
-            if one.cut:
-                warn(f"line {number + i + 1}: its last {one.cut} tokens are beyond the model's positions and were cut")
-        if verifier:
-            verifier.check(number, [best[0] for best in found])
-        number += len(lines)
+    stream(source, chunk, lines)
     if verifier:
         warn(verifier.summary())
         if verifier.defects:
             raise typer.Exit(1)
+
+
+def check(source: Path | None, output: Path | None, restart: bool, verify_batch: bool) -> None:
+    if output and not source:
+        raise RegardError("--output needs --input, to be read again after a kill; without it, redirect stdout.")
+    if restart and not output:
+        raise RegardError("--restart is for --output.")
+    if verify_batch and output:
+        raise RegardError("--verify-batch is for a look at a few sentences: leave --output out.")
+
+
+def stream(source: Path | None, chunk: int, lines: LineTranslator) -> None:
+    """Print translations as they come."""
+    from regard.data.files import read_lines
+    from regard.decode.stream import available_lines
+
+    number = 0
+    groups = available_lines(sys.stdin.buffer) if source is None else in_groups(read_lines(source), chunk)
+    for group in groups:
+        for text in lines(number, group):
+            print(text)
+        sys.stdout.flush()
+        number += len(group)
+
+
+def in_groups(lines: Iterator[str], size: int) -> Iterator[list[str]]:
+    while group := list(islice(lines, size)):
+        yield group
+
+
+def deciding(lines: LineTranslator) -> dict[str, Any]:
+    """All that decides the output of a job beside its input."""
+    from regard.export.engines import TorchEngine
+
+    model = lines.model
+    engine = model.engine or TorchEngine(model)
+    return {**engine.identity(), **vars(model.config), **vars(lines.style), "alignments": lines.alignments}
+
+
+def machine(device: object) -> dict[str, Any]:
+    """What may round otherwise."""
+    import torch
+
+    return {"torch": torch.__version__, "threads": torch.get_num_threads(), "device": str(device)}
+
+
+class Meter:
+    """Lines, lines a second and time left: of this process, whatever an earlier one has done."""
+
+    def __init__(self, show: Callable[..., None]) -> None:
+        self.show, self.began, self.before = show, time.monotonic(), -1
+        self.lines, self.per_line = 0, 0.0  # the part of the input that a line is, as far as is known
+
+    def chunk(self, lines: int, part: float) -> None:
+        self.before = lines if self.before < 0 else self.before
+        self.per_line = part / lines if lines else 0.0
+        self.line(lines)
+
+    def line(self, lines: int) -> None:
+        self.lines = max(self.lines, lines)
+        part, passed = min(1.0, self.lines * self.per_line), time.monotonic() - self.began
+        speed = (self.lines - self.before) / passed if passed else 0.0
+        left = (1 - part) / self.per_line / speed if speed and self.per_line else None
+        clock = "" if left is None else f"{timedelta(seconds=round(left))} left"
+        self.show(completed=part, lines=self.lines, speed=speed, left=clock)
+
+
+@contextmanager
+def meter() -> Iterator[Meter]:
+    """A bar on stderr, where that is a terminal."""
+    from rich import progress as rich
+
+    columns = (
+        rich.TextColumn("Translating"), rich.BarColumn(), rich.TextColumn("{task.fields[lines]:,} sentences"),
+        rich.TextColumn("{task.fields[speed]:,.1f}/s"), rich.TimeElapsedColumn(),
+        rich.TextColumn("{task.fields[left]}"),
+    )  # fmt: skip
+    with rich.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
+        task = shown.add_task("", total=1.0, lines=0, speed=0.0, left="")
+        yield Meter(partial(shown.update, task))

@@ -6,12 +6,13 @@ import json
 import os
 import select
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import IO, Any
 
 from regard.data.files import decode_lines
-from regard.decode.translator import Translation, Translator
+from regard.decode.translator import Translation, Translator, pharaoh
 
 CHUNK = 2048  # lines translated before the first of them is printed, when they come faster than that
 PATIENCE = 0.02  # seconds to wait for more lines once there is one
@@ -52,9 +53,11 @@ class LineFormat:
     as_json: bool = False
 
     def show(self, number: int, best: list[Translation], links: list[str]) -> str:
-        """`links`: the alignment of each translation in Pharaoh format, or nothing."""
+        """`links`: the alignment of each translation in Pharaoh format, or nothing. A line end that a model of bytes
+        puts into its text becomes a space, but for JSON, which can write it."""
         if self.as_json:
             return json.dumps(self.record(best, links), ensure_ascii=False)
+        best = [replace(one, text=one.text.replace("\n", " ")) for one in best]
         if self.n_best > 1:
             fields = [[str(number), one.text, f"{one.score:.4f}"] for one in best]
             return "\n".join(" ||| ".join([*row, *links[i : i + 1]]) for i, row in enumerate(fields))
@@ -98,3 +101,28 @@ class Verifier:
         return "\n".join(
             [head + (f", {self.defects} beyond the margin {self.margin:g}" if self.differing else ""), *self.differing]
         )
+
+
+@dataclass(frozen=True)
+class LineTranslator:
+    """Lines in, lines out. `remark` is told of sentences too long for the model, `progress` the number of the last line
+    that was translated."""
+
+    model: Translator
+    style: LineFormat
+    alignments: bool = False
+    verifier: Verifier | None = None
+    remark: Callable[[str], None] = lambda text: None
+    progress: Callable[[int], None] = lambda line: None
+
+    def __call__(self, first: int, lines: list[str]) -> list[str]:
+        """What is printed for each line, of which the first has the number `first`, from 0."""
+        found = self.model.search(lines, self.style.n_best, lambda done: self.progress(first + done))
+        for number, (best, *_) in enumerate(found, start=first + 1):
+            if best.cut:
+                self.remark(f"line {number}: its last {best.cut} tokens are beyond the model's positions and were cut")
+        if self.verifier:
+            self.verifier.check(first, [best for best, *_ in found])
+        every = [one for best in found for one in best]
+        links = iter([pharaoh(one) for one in self.model.align(every)] if self.alignments else [])
+        return [self.style.show(first + i, best, [*islice(links, len(best))]) for i, best in enumerate(found)]

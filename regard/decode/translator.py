@@ -17,6 +17,7 @@ from regard.config import DecodeConfig, read_section
 from regard.data.batching import in_order_of_length
 from regard.data.tokenizer import BOS, EOS, PAD, SYMBOLS, UNK, TokenizerPair
 from regard.decode.constraints import Coverage, Forbidden, MinLength, NoRepeats, Prefix, Required
+from regard.decode.engine import Engine
 from regard.decode.ensemble import Ensemble
 from regard.decode.phrases import Spelling, automaton
 from regard.decode.recorded import Recorded
@@ -67,7 +68,9 @@ class Translator:
     """Translates sentences with a model, its tokenizers and its decoding options.
 
     `translate` gives text, `search` gives n-best lists with scores, `align` the word alignments, and
-    `attend` every attention weight. `partners` are further models that produce each token together with `model`.
+    `attend` every attention weight. `partners` are further models that produce each token together with `model`. Where
+    there is an `engine`, that searches in place of the model, which then may be one of the shape alone, on torch's meta
+    device: it gives no alignments and no attention.
     """
 
     def __init__(
@@ -77,8 +80,10 @@ class Translator:
         tokenizers: TokenizerPair,
         config: DecodeConfig,
         partners: Sequence[Transformer] = (),
+        engine: Engine | None = None,
     ) -> None:
         self.name, self.model, self.tokenizers, self.config = name, model.eval(), tokenizers, config
+        self.engine = engine
         self.partners = [partner.eval() for partner in partners]
         self.spelling = Spelling(tokenizers.target)
         self.in_precision: dict[str, list[Transformer]] = {}
@@ -136,7 +141,8 @@ class Translator:
         filled = [i for i, tokens in enumerate(encoded) if len(tokens) > 1]
         done = len(encoded) - len(filled)
         with recording(self.model, None) as watched:
-            for group in in_order_of_length([len(encoded[i]) for i in filled], AT_A_TIME * config.batch_sentences):
+            at_a_time = max(1, len(filled)) if self.engine else AT_A_TIME * config.batch_sentences
+            for group in in_order_of_length([len(encoded[i]) for i in filled], at_a_time):
                 numbers = [filled[i] for i in group]
                 count = partial(progress_after, done, progress)
                 hypotheses = self.decode(
@@ -170,6 +176,10 @@ class Translator:
         `demands` has one for each source; `barred` is an automaton that must not die. An output that cannot be has no
         hypothesis.
         """
+        if self.engine:
+            if barred is not None or any(demand != Demand() for demand in demands or ()):
+                raise RegardError(f"{self.engine.name} knows no prefixes, required or forbidden phrases: torch does.")
+            return self.engine.decode(sources, n_best, config, progress)
         beam = n_best if config.sample else max(config.beam_size, n_best)
         options = SearchOptions(
             start=self.start, end=EOS, beam_size=beam, n_best=n_best, length_penalty=config.length_penalty,
@@ -243,7 +253,7 @@ class Translator:
 
     def limit(self, source_length: int, demand: Demand, config: DecodeConfig) -> int:
         """The most tokens an output may have. What is demanded has room in any case."""
-        most = min(config.max_length or sys.maxsize, self.model.longest)
+        most = min(config.max_length or sys.maxsize, self.longest)
         least = len(demand.prefix) + sum(map(len, demand.required)) + 1
         if least > most:
             raise RegardError(f"Prefix and required phrases have {least - 1} tokens, and an output at most {most - 1}.")
@@ -274,12 +284,17 @@ class Translator:
         return layer % n_layers
 
     @property
+    def longest(self) -> int:
+        """The longest sequence there are positions for."""
+        return self.engine.longest if self.engine else self.model.longest
+
+    @property
     def start(self) -> int:
         return SYMBOLS[self.model.config.start]
 
     def fit(self, tokens: list[int]) -> list[int]:
         """A sentence as long as the model has positions for, the end symbol kept."""
-        longest = self.model.longest
+        longest = self.longest
         return tokens if len(tokens) <= longest else [*tokens[: longest - 1], EOS]
 
     def translation(self, source: str, tokens: list[int], hypothesis: Hypothesis, cut: int) -> Translation:
@@ -288,6 +303,8 @@ class Translator:
 
     def feed(self, sources: list[list[int]], targets: list[list[int]]) -> Tensor:
         """Logits (B, T, V) of given outputs, in one pass (teacher forcing)."""
+        if self.device.type == "meta":
+            raise RegardError(f"{self.name} has no weights for torch: attention and alignments need the run itself.")
         src, src_layout = rectangle(sources, self.device)
         tgt, tgt_layout = rectangle([[self.start, *target[:-1]] for target in targets], self.device)
         return self.model(src, src_layout, tgt, tgt_layout)

@@ -21,11 +21,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.config import DecodeConfig
+from regard.decode.engine import Engine
 from regard.decode.search import Hypothesis
 from regard.decode.translator import Translator
 from regard.errors import RegardError
 from regard.evaluate.bleu import bleu, chrf
-from regard.export.engines import Engine, Settings, TorchEngine, open_engine
+from regard.export.engines import Settings, TorchEngine, open_engine
 from regard.export.formats import Exported, size_on_disk
 from regard.training.checkpoint import weights
 
@@ -134,12 +136,12 @@ def check(
     if not lines:
         raise RegardError("There is nothing to check with: the file has no sentence.")
     sources = [encoded[i] for i in lines]
-    ours = [timed(TorchEngine(translator), sources, beam_size) for beam_size in SEARCHES.values()]
+    ours = [timed(TorchEngine(translator), sources, search_for(search)) for search in SEARCHES]
     progress(len(lines) * len(SEARCHES) // 2)
     engine = open_engine(exported.folder, settings)  # not before: its threads would be in the way of ours
     comparisons = []
     for (search, beam_size), (here, ours_took) in zip(SEARCHES.items(), ours, strict=True):
-        there, theirs_took = timed(engine, sources, beam_size)
+        there, theirs_took = timed(engine, sources, search_for(search))
         quality = {}
         if exported.quantization != "float32":
             quality = compare_texts(translator, here, there, [references[i] for i in lines] if references else None)
@@ -149,10 +151,15 @@ def check(
     return Report(exported.format, exported.quantization, (size, size_on_disk(exported.folder)), comparisons)
 
 
-def timed(engine: Engine, sources: list[list[int]], beam_size: int) -> tuple[list[Hypothesis], float]:
-    engine.translate(sources[:1], beam_size, ALPHA)  # the first call of an engine also prepares it
+def search_for(search: str) -> DecodeConfig:
+    """One of the SEARCHES, with the one normalisation that all engines have."""
+    return DecodeConfig(beam_size=SEARCHES[search], length_penalty=ALPHA, normalization="power")
+
+
+def timed(engine: Engine, sources: list[list[int]], config: DecodeConfig) -> tuple[list[Hypothesis], float]:
+    engine.decode(sources[:1], 1, config)  # the first call of an engine also prepares it
     began = time.perf_counter()
-    found = engine.translate(sources, beam_size, ALPHA)
+    found = engine.decode(sources, 1, config)
     return [best[0] for best in found], time.perf_counter() - began
 
 

@@ -1,17 +1,19 @@
-"""One interface to whatever translates token sequences: our own model, CTranslate2, ONNX, transformers.
+"""The engines: our own model, CTranslate2, ONNX and transformers, as `regard.decode.engine` describes them.
 
-Sources end with the end symbol; so do outputs, unless the limit of length came first. Scores are log-probabilities over
-|Y|^α ("power"), the one normalisation that all of these have. Padding, start and unknown never come out.
+The others than ours rank by log-probability over |Y|^α ("power") and stop by rules of their own. All that they have
+found is ranked here by the normalisation of the request, so that under "gnmt" the best comes first of those that were
+best by "power".
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,22 +22,24 @@ from torch import Tensor
 from regard.config import DecodeConfig, TransformerConfig, read_section
 from regard.data.batching import in_order_of_length
 from regard.data.tokenizer import BOS, EOS, PAD, SYMBOLS, UNK, TokenizerPair
-from regard.decode.search import Hypothesis, SearchOptions, search
+from regard.decode.engine import Engine
+from regard.decode.search import NORMALIZATIONS, Hypothesis, SearchOptions, search
 from regard.decode.translator import Translator
 from regard.errors import RegardError
 from regard.export import marian
 from regard.export.ctranslate2 import POSITIONS
 from regard.export.onnx import FILES, cache_names
+from regard.training.checkpoint import checksum, tensor_digest, weights
 
 MANIFEST = "export.json"  # what a folder of ours says of itself
 BANNED = (PAD, BOS, UNK)
 
 
-class Engine(Protocol):
-    def translate(
-        self, sources: Sequence[Sequence[int]], beam_size: int = 4, length_penalty: float = 0.6, n_best: int = 1
-    ) -> list[list[Hypothesis]]:
-        """The n best outputs of each source, best first. A beam of 1 is greedy search."""
+HONOURED = frozenset(  # all of them also take alignment_layer, which concerns no search
+    ("beam_size", "length_penalty", "normalization", "extra_length", "batch_sentences", "alignment_layer")
+)
+Found = tuple[list[int], float]  # an output and its log-probability
+Progress = Callable[[int], None] | None
 
 
 @dataclass(frozen=True)
@@ -46,9 +50,14 @@ class Settings:
     compute_type: str = "default"  # CTranslate2's: default keeps the type of the weights
     inter_threads: int = 1  # CTranslate2: batches at a time
     intra_threads: int = 0  # threads within a batch; 0: the engine's own choice
-    batch_sentences: int = 64
-    extra_length: int = DecodeConfig.extra_length  # at most input length + this many tokens
     patience: float = 2.0  # CTranslate2 ends a beam after beam_size · patience hypotheses, ours when none can win
+
+    def spread(self, threads: int, side_by_side: bool) -> Settings:
+        """Threads for batches side by side, which gets most done, or all for one batch, which answers soonest."""
+        if self.device != "cpu":
+            return self
+        inter, intra = (threads, 1) if side_by_side else (1, threads)
+        return replace(self, inter_threads=inter, intra_threads=intra)
 
 
 @dataclass(frozen=True)
@@ -59,6 +68,7 @@ class Manifest:
     quantization: str
     model: TransformerConfig
     decode: DecodeConfig
+    weights: str = ""  # the digest of those it was made of
 
     @classmethod
     def open(cls, folder: Path) -> Manifest:
@@ -66,7 +76,7 @@ class Manifest:
             content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
             model = read_section(TransformerConfig, content["model"], "model.")
             decode = read_section(DecodeConfig, content["decode"], "decode.")
-            return cls(content["format"], content["quantization"], model, decode)
+            return cls(content["format"], content["quantization"], model, decode, content.get("weights", ""))
         except FileNotFoundError:
             raise RegardError(f"{folder} is no export: it has no {MANIFEST}; make one with regard export.") from None
         except (ValueError, KeyError):
@@ -82,13 +92,13 @@ class Manifest:
 
 def open_engine(folder: Path, settings: Settings | None = None) -> Engine:
     """The engine for an exported folder, whatever its format."""
-    manifest = Manifest.open(folder)
-    engines: dict[str, type[Ctranslate2Engine | OnnxEngine | TransformersEngine]]
-    engines = {"ctranslate2": Ctranslate2Engine, "onnx": OnnxEngine, "marian": TransformersEngine}
+    manifest, settings = Manifest.open(folder), settings or Settings()
     if manifest.format == "safetensors":
         from regard.training.load import load
 
-        return TorchEngine(load(folder, device=(settings or Settings()).device), settings)
+        return TorchEngine(load(folder, device=settings.device))
+    engines: dict[str, type[Ctranslate2Engine | OnnxEngine | TransformersEngine]]
+    engines = {"ctranslate2": Ctranslate2Engine, "onnx": OnnxEngine, "marian": TransformersEngine}
     return engines[manifest.format](folder, settings)
 
 
@@ -100,52 +110,81 @@ def needed(package: str, extra: str) -> Any:
         raise RegardError(f"This needs {package}: pip install 'regard[{extra}]'.") from None
 
 
-def by_length(sources: Sequence[Sequence[int]], batch: int, longest: int) -> Iterator[list[int]]:
-    """Groups of sources of equal length, so that all of a group have the same limit, and none is padded."""
+def folder_identity(name: str, folder: Path, compute_type: str = "") -> dict[str, str]:
+    """What decides the answers of an engine that reads a folder."""
+    total = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        total.update(f"{path.relative_to(folder)} {checksum(path)}\n".encode())
+    return {"engine": name, "weights": total.hexdigest(), "compute_type": compute_type}
+
+
+def check_lengths(sources: Sequence[Sequence[int]], longest: int) -> None:
     for i, source in enumerate(sources):
         if len(source) > longest:
             raise RegardError(f"Sentence {i + 1} has {len(source)} tokens, and the export positions for {longest}.")
-    order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
+
+
+def alike(numbers: Iterable[int], values: Sequence[int], batch: int) -> Iterator[list[int]]:
+    """Groups of numbers for which `values` are equal, the largest first."""
+    order = sorted(numbers, key=lambda i: -values[i])
     while order:
-        length = len(sources[order[0]])
-        group = [i for i in order[:batch] if len(sources[i]) == length]
+        group = [i for i in order[:batch] if values[i] == values[order[0]]]
         order = order[len(group) :]
         yield group
+
+
+def ranked(found: Sequence[Found], n_best: int, config: DecodeConfig) -> list[Hypothesis]:
+    """The n best of some outputs, best first by the request's own normalisation."""
+    lengths = torch.tensor([len(tokens) for tokens, _ in found], dtype=torch.float64)
+    penalties = NORMALIZATIONS[config.normalization](lengths, config.length_penalty).tolist()
+    hypotheses = [
+        Hypothesis(tokens, log_prob, log_prob / penalty)
+        for (tokens, log_prob), penalty in zip(found, penalties, strict=True)
+    ]
+    return sorted(hypotheses, key=lambda one: -one.score)[:n_best]
 
 
 class TorchEngine:
     """Our own model and search."""
 
-    def __init__(self, translator: Translator, settings: Settings | None = None) -> None:
-        self.translator, self.settings = translator, settings or Settings()
+    name, at_once = "torch", 1
+    honours = frozenset(item.name for item in fields(DecodeConfig))
+
+    def __init__(self, translator: Translator) -> None:
+        self.translator = translator
+
+    @property
+    def longest(self) -> int:
+        return self.translator.longest
+
+    def identity(self) -> dict[str, str]:
+        tensors = {name: tensor.cpu() for name, tensor in weights(self.translator.model).items()}
+        tokenizer = self.translator.tokenizers.hash
+        return {"engine": self.name, "weights": tensor_digest(tensors), "tokenizer": tokenizer}
 
     @torch.inference_mode()
-    def translate(
-        self, sources: Sequence[Sequence[int]], beam_size: int = 4, length_penalty: float = 0.6, n_best: int = 1
+    def decode(
+        self, sources: list[list[int]], n_best: int, config: DecodeConfig, progress: Progress = None
     ) -> list[list[Hypothesis]]:
-        config = self.translator.options(
-            beam_size=beam_size, length_penalty=length_penalty, normalization="power",
-            extra_length=self.settings.extra_length,
-        )  # fmt: skip
-        found: list[list[Hypothesis]] = [[] for _ in sources]
-        for group in in_order_of_length([len(source) for source in sources], self.settings.batch_sentences):
-            best = self.translator.decode([list(sources[i]) for i in group], n_best, config)
-            for i, hypotheses in zip(group, best, strict=True):
-                found[i] = hypotheses
-        return found
+        return self.translator.decode(sources, n_best, config, progress)
 
 
 class Ctranslate2Engine:
     """CTranslate2 on an exported folder."""
 
+    name, honours = "CTranslate2", HONOURED | {"max_length"}
+    at_once = 2  # while the last batches of one call are at work, the first of the next fill what they leave idle
+    shortest = 0  # tokens before the end; not decode.min_length: it would also make the other tokens more probable
+
     def __init__(self, folder: Path, settings: Settings | None = None) -> None:
-        self.settings, self.manifest = settings or Settings(), Manifest.open(folder)
+        self.folder, self.settings, self.manifest = folder, settings or Settings(), Manifest.open(folder)
         ctranslate2 = needed("ctranslate2", "fast")
         tokenizers = TokenizerPair.load(folder / "tokenizer")
         sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
         self.source, self.target = tokenizers.source.pieces(range(sizes[0])), tokenizers.target.pieces(range(sizes[1]))
         self.numbers = {piece: number for number, piece in enumerate(self.target)}
         device, _, index = self.settings.device.partition(":")
+        threads = torch.get_num_threads()
         try:
             self.translator = ctranslate2.Translator(
                 str(folder), device=device, device_index=int(index or 0), compute_type=self.settings.compute_type,
@@ -153,67 +192,99 @@ class Ctranslate2Engine:
             )  # fmt: skip
         except (RuntimeError, ValueError) as error:
             raise RegardError(f"CTranslate2 cannot open {folder}: {error}.") from None
+        finally:
+            torch.set_num_threads(threads)  # it changes those of the whole process
 
-    def translate(
-        self, sources: Sequence[Sequence[int]], beam_size: int = 4, length_penalty: float = 0.6, n_best: int = 1
+    @property
+    def longest(self) -> int:
+        return self.manifest.longest
+
+    def identity(self) -> dict[str, str]:
+        return folder_identity(self.name, self.folder, self.settings.compute_type)
+
+    def limit(self, source: Sequence[int], config: DecodeConfig) -> int:
+        """The most tokens an output may have."""
+        return min(len(source) + config.extra_length, config.max_length or self.longest, self.longest)
+
+    def decode(
+        self, sources: list[list[int]], n_best: int, config: DecodeConfig, progress: Progress = None
     ) -> list[list[Hypothesis]]:
-        found = self.search(sources, beam_size, length_penalty, n_best, {})
+        """The sources of a batch differ in length, and CTranslate2 has one limit for all of them. Where that was above
+        a source's own, and an output came so far, the source is searched again with its like."""
+        check_lengths(sources, self.longest)
+        limits = [self.limit(source, config) for source in sources]
+        width, share = max(config.beam_size, n_best), -(-len(sources) // self.settings.inter_threads)
+        batch = max(1, min(config.batch_sentences, share))
+        groups = in_order_of_length([len(source) for source in sources], batch)
+        found: list[list[Found]] = [[] for _ in sources]
+        beyond, done = set(), 0
+        for group, pools in self.search(sources, groups, limits, width, config):
+            ceiling = max(limits[i] for i in group)
+            for i, pool in zip(group, pools, strict=True):
+                found[i] = pool
+                if limits[i] < ceiling and any(len(tokens) >= limits[i] for tokens, _ in pool):
+                    beyond.add(i)
+            done += len(group)
+            if progress:
+                progress(done - len(beyond))
+        for group, pools in self.search(sources, alike(beyond, limits, batch), limits, width, config):
+            for i, pool in zip(group, pools, strict=True):
+                found[i] = pool
         # What is barred here leaves the other tokens more probable than they are, and a beam then ranks otherwise: so
         # nothing is, until it comes out.
-        odd = [i for i, best in enumerate(found) if any(set(one.tokens) & set(BANNED) for one in best)]
+        odd = [i for i, pool in enumerate(found) if any(not set(BANNED).isdisjoint(tokens) for tokens, _ in pool)]
         barred = {"disable_unk": True, "suppress_sequences": [[self.target[PAD]], [self.target[BOS]]]}
-        again = self.search([sources[i] for i in odd], beam_size, length_penalty, n_best, barred)
-        for i, best in zip(odd, again, strict=True):
-            found[i] = self.rescored(sources[i], best, length_penalty)
-        return found
+        for group, pools in self.search(sources, alike(odd, limits, batch), limits, width, config, barred):
+            for i, pool in zip(group, pools, strict=True):
+                found[i] = self.rescored(sources[i], pool)
+        if progress:
+            progress(len(sources))
+        return [ranked(pool, n_best, config) for pool in found]
 
-    def rescored(self, source: Sequence[int], best: list[Hypothesis], length_penalty: float) -> list[Hypothesis]:
-        """Outputs with the log-probabilities that they have where nothing is barred, best first."""
-        pieces = [[self.source[token] for token in source[:-1]]] * len(best)
-        outputs = [[self.target[token] for token in one.tokens if token != EOS] for one in best]  # it adds the end
+    def rescored(self, source: Sequence[int], pool: list[Found]) -> list[Found]:
+        """Outputs with the log-probabilities that they have where nothing is barred."""
+        pieces = [[self.source[token] for token in source[:-1]]] * len(pool)
+        outputs = [[self.target[token] for token in tokens if token != EOS] for tokens, _ in pool]  # it adds the end
         scored = self.translator.score_batch(pieces, outputs, max_input_length=0)
-        totals = [sum(score.log_probs[: len(one.tokens)]) for score, one in zip(scored, best, strict=True)]
-        found = [
-            Hypothesis(one.tokens, total, total / len(one.tokens) ** length_penalty)
-            for one, total in zip(best, totals, strict=True)
-        ]
-        return sorted(found, key=lambda one: -one.score)
+        return [(tokens, sum(score.log_probs[: len(tokens)])) for (tokens, _), score in zip(pool, scored, strict=True)]
 
     def search(
         self,
         sources: Sequence[Sequence[int]],
-        beam_size: int,
-        length_penalty: float,
-        n_best: int,
-        barred: dict[str, Any],
-    ) -> list[list[Hypothesis]]:
-        settings, longest, width = self.settings, self.manifest.longest, max(beam_size, n_best)
+        groups: Iterable[list[int]],
+        limits: Sequence[int],
+        width: int,
+        config: DecodeConfig,
+        barred: dict[str, Any] | None = None,
+    ) -> Iterator[tuple[list[int], list[list[Found]]]]:
+        """All that a beam has found for the sources of each group, under the largest of their limits."""
         waiting: list[tuple[list[int], list[Any]]] = []
-        for group in by_length(sources, settings.batch_sentences, longest):
-            limit = min(len(sources[group[0]]) + settings.extra_length, longest)
+        for group in groups:
             pieces = [[self.source[token] for token in sources[i][:-1]] for i in group]  # it adds the end symbol
             answers = self.translator.translate_batch(
-                pieces, asynchronous=True, beam_size=width, num_hypotheses=n_best, length_penalty=length_penalty,
-                patience=settings.patience if width > 1 else 1, min_decoding_length=0, max_decoding_length=limit,
-                max_input_length=0, return_scores=True, return_end_token=True, **barred,
+                pieces, asynchronous=True, beam_size=width, num_hypotheses=width, length_penalty=config.length_penalty,
+                patience=self.settings.patience if width > 1 else 1, min_decoding_length=self.shortest,
+                max_decoding_length=max(limits[i] for i in group), max_input_length=0, return_scores=True,
+                return_end_token=True, **(barred or {}),
             )  # fmt: skip
             waiting.append((group, answers))
-        found: list[list[Hypothesis]] = [[] for _ in sources]
         for group, answers in waiting:
-            for i, answer in zip(group, answers, strict=True):
-                found[i] = list(self.hypotheses(answer.result(), length_penalty))
-        return found
+            yield group, [self.outputs(answer.result(), config.length_penalty) for answer in answers]
 
-    def hypotheses(self, answer: Any, length_penalty: float) -> Iterator[Hypothesis]:
-        for pieces, score in zip(answer.hypotheses, answer.scores, strict=True):
-            yield Hypothesis([self.numbers[piece] for piece in pieces], score * len(pieces) ** length_penalty, score)
+    def outputs(self, answer: Any, length_penalty: float) -> list[Found]:
+        return [
+            ([self.numbers[piece] for piece in pieces], score * len(pieces) ** length_penalty)
+            for pieces, score in zip(answer.hypotheses, answer.scores, strict=True)
+        ]
 
 
 class OnnxEngine:
     """Our search over the two graphs of an exported folder, run by onnxruntime."""
 
+    name, honours, at_once = "ONNX", HONOURED, 1
+
     def __init__(self, folder: Path, settings: Settings | None = None) -> None:
-        self.settings, self.manifest = settings or Settings(), Manifest.open(folder)
+        self.folder, self.settings, self.manifest = folder, settings or Settings(), Manifest.open(folder)
         onnxruntime = needed("onnxruntime", "onnx")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = self.settings.intra_threads
@@ -228,24 +299,32 @@ class OnnxEngine:
         except Exception as error:  # onnxruntime has exceptions of its own for each fault, and no common one
             raise RegardError(f"onnxruntime cannot open {folder}: {error}.") from None
 
-    def translate(
-        self, sources: Sequence[Sequence[int]], beam_size: int = 4, length_penalty: float = 0.6, n_best: int = 1
+    @property
+    def longest(self) -> int:
+        return self.manifest.longest
+
+    def identity(self) -> dict[str, str]:
+        return folder_identity(self.name, self.folder)
+
+    def decode(
+        self, sources: list[list[int]], n_best: int, config: DecodeConfig, progress: Progress = None
     ) -> list[list[Hypothesis]]:
         options = SearchOptions(
-            start=SYMBOLS[self.manifest.model.start], end=EOS, beam_size=max(beam_size, n_best), n_best=n_best,
-            length_penalty=length_penalty, normalization="power", banned=BANNED,
+            start=SYMBOLS[self.manifest.model.start], end=EOS, beam_size=max(config.beam_size, n_best), n_best=n_best,
+            length_penalty=config.length_penalty, normalization=config.normalization, banned=BANNED,
         )  # fmt: skip
-        longest = self.manifest.longest
+        check_lengths(sources, self.longest)
         found: list[list[Hypothesis]] = [[] for _ in sources]
-        for i, source in enumerate(sources):
-            if len(source) > longest:
-                raise RegardError(f"Sentence {i + 1} has {len(source)} tokens, and the export positions for {longest}.")
-        for group in in_order_of_length([len(source) for source in sources], self.settings.batch_sentences):
+        done = 0
+        for group in in_order_of_length([len(source) for source in sources], config.batch_sentences):
             batch = [sources[i] for i in group]
-            limits = [min(len(source) + self.settings.extra_length, longest) for source in batch]
+            limits = [min(len(source) + config.extra_length, self.longest) for source in batch]
             step = OnnxStep(self.encoder, self.decoder, batch, options.beam_size)
             for i, hypotheses in zip(group, search(step, limits, options, torch.device("cpu")), strict=True):
                 found[i] = hypotheses
+            done += len(group)
+            if progress:
+                progress(done)
         return found
 
 
@@ -295,33 +374,50 @@ class OnnxStep:
 class TransformersEngine:
     """transformers' MarianMT on an exported folder; its beam told to lose nothing by stopping early."""
 
+    name, honours, at_once = "transformers", HONOURED, 1
+
     def __init__(self, folder: Path, settings: Settings | None = None) -> None:
-        self.settings, self.manifest = settings or Settings(), Manifest.open(folder)
+        self.folder, self.settings, self.manifest = folder, settings or Settings(), Manifest.open(folder)
         transformers = needed("transformers", "hf")
         transformers.logging.set_verbosity_error()
         transformers.logging.disable_progress_bar()
         self.model = transformers.MarianMTModel.from_pretrained(folder).eval().to(self.settings.device)
 
+    @property
+    def longest(self) -> int:
+        return self.manifest.longest
+
+    def identity(self) -> dict[str, str]:
+        return folder_identity(self.name, self.folder)
+
     @torch.inference_mode()
-    def translate(
-        self, sources: Sequence[Sequence[int]], beam_size: int = 4, length_penalty: float = 0.6, n_best: int = 1
+    def decode(
+        self, sources: list[list[int]], n_best: int, config: DecodeConfig, progress: Progress = None
     ) -> list[list[Hypothesis]]:
+        check_lengths(sources, self.longest)
         found: list[list[Hypothesis]] = [[] for _ in sources]
-        width, longest = max(beam_size, n_best), self.manifest.longest
-        for group in by_length(sources, self.settings.batch_sentences, longest):
+        width, alpha, done = max(config.beam_size, n_best), config.length_penalty, 0
+        for group in alike(range(len(sources)), [len(source) for source in sources], config.batch_sentences):
             src = torch.tensor([sources[i] for i in group], device=self.model.device)
-            limit = min(src.shape[1] + self.settings.extra_length, longest)
-            more = {"early_stopping": "never", "length_penalty": length_penalty} if width > 1 else {}
+            limit = min(src.shape[1] + config.extra_length, self.longest)
+            more = {"early_stopping": "never", "length_penalty": alpha} if width > 1 else {}
             answer = self.model.generate(
-                src, attention_mask=torch.ones_like(src), num_beams=width, num_return_sequences=n_best, do_sample=False,
+                src, attention_mask=torch.ones_like(src), num_beams=width, num_return_sequences=width, do_sample=False,
                 max_length=None, max_new_tokens=limit, return_dict_in_generate=True, output_scores=True,
                 output_logits=width == 1, **more,
             )  # fmt: skip
             rows = [cut(row[1:]) for row in answer.sequences.tolist()]
-            scores = answer.sequences_scores.tolist() if width > 1 else greedy_scores(answer, rows, length_penalty)
-            for j, (tokens, score) in enumerate(zip(rows, scores, strict=True)):
-                log_prob = score * len(tokens) ** length_penalty
-                found[group[j // n_best]].append(Hypothesis(tokens, log_prob, score))
+            if width > 1:
+                scores = zip(answer.sequences_scores.tolist(), rows, strict=True)
+                log_probs = [score * len(tokens) ** alpha for score, tokens in scores]
+            else:
+                log_probs = greedy_log_probs(answer, rows)
+            outputs = list(zip(rows, log_probs, strict=True))
+            for j, i in enumerate(group):
+                found[i] = ranked(outputs[j * width : (j + 1) * width], n_best, config)
+            done += len(group)
+            if progress:
+                progress(done)
         return found
 
 
@@ -330,8 +426,7 @@ def cut(tokens: list[int]) -> list[int]:
     return tokens[: tokens.index(EOS) + 1] if EOS in tokens else tokens
 
 
-def greedy_scores(answer: Any, rows: list[list[int]], length_penalty: float) -> list[float]:
+def greedy_log_probs(answer: Any, rows: list[list[int]]) -> list[float]:
     """What transformers leaves out of greedy search: the log-probabilities of the tokens, before any was barred."""
     steps = torch.stack([logits.float().log_softmax(-1) for logits in answer.logits], dim=1)  # (B, T, V)
-    totals = [float(steps[i, range(len(tokens)), tokens].sum()) for i, tokens in enumerate(rows)]
-    return [total / len(tokens) ** length_penalty for total, tokens in zip(totals, rows, strict=True)]
+    return [float(steps[i, range(len(tokens)), tokens].sum()) for i, tokens in enumerate(rows)]

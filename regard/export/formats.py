@@ -66,11 +66,12 @@ print(target.decode_pieces(best.hypotheses[0]))""",
         lambda translator, recipe, folder, quantization: onnx.write(translator, folder, quantization),
         lambda config: [], ("float32", "int8"), ("onnx", "onnxscript", "onnxruntime"), "onnx",
         """from pathlib import Path
+from regard.config import DecodeConfig
 from regard.data.tokenizer import TokenizerPair
 from regard.export.engines import OnnxEngine
 folder = Path("{folder}")
 tokenizers, engine = TokenizerPair.load(folder / "tokenizer"), OnnxEngine(folder)
-best = engine.translate(tokenizers.source.encode(["A sentence."]))[0][0]
+best = engine.decode(tokenizers.source.encode(["A sentence."]), 1, DecodeConfig())[0][0]
 print(tokenizers.target.decode(best.tokens))""",
     ),
     "marian": Format(
@@ -107,7 +108,7 @@ def export(run: Path, to: str, out: Path, quantization: str = "float32", weights
         translator.tokenizers.save(new / "tokenizer")
         manifest = {
             "format": to, "quantization": quantization, "name": recipe.name, "regard": regard.__version__,
-            "model": to_dict(recipe.model), "decode": vars(recipe.decode),
+            "model": to_dict(recipe.model), "decode": vars(recipe.decode), "weights": digest_of(translator),
         }  # fmt: skip
         (new / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
         (new / "README.md").write_text(readme(translator, to, quantization, out.name), encoding="utf-8")
@@ -118,6 +119,10 @@ def export(run: Path, to: str, out: Path, quantization: str = "float32", weights
         new.rename(place)
     finally:
         shutil.rmtree(new, ignore_errors=True)
+
+
+def digest_of(translator: Translator) -> str:
+    return tensor_digest({name: tensor.cpu() for name, tensor in weights(translator.model).items()})
 
 
 @dataclass

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import regard
+from regard.config import DecodeConfig
 from regard.data.tokenizer import UNK
+from regard.decode.engine import Engine, refusals
 from regard.decode.search import Hypothesis
 from regard.decode.translator import Translator
 from regard.errors import RegardError
 from regard.export.check import MARGIN, SCORES, beam_margin, check, greedy_margin
-from regard.export.engines import Engine, Settings, TorchEngine, open_engine
+from regard.export.engines import Ctranslate2Engine, Settings, TorchEngine, open_engine
 from regard.export.formats import export
 from regard.export.runs import write_run
 from regard.training.checkpoint import weights
@@ -25,7 +28,8 @@ PRE = {"norm": "pre", "activation": "swish", "positions": "learned", "max_positi
 ODD = {"sinusoid": "halves", "activation": "gelu", "attention_bias": True, "output_bias": True, "tie": "none"}
 EOS_STARTS = {"start": "eos", "n_decoder_layers": 1, "norm_eps": 1e-5, "attention_bias": True}
 WIDE = {"d_k": 12, "d_v": 6, "n_layers": 1, "norm": "pre"}
-SETTINGS = Settings(extra_length=6, batch_sentences=7, intra_threads=1)
+SETTINGS = Settings(intra_threads=1)
+CONFIG = DecodeConfig(normalization="power", extra_length=6, batch_sentences=7)
 
 
 def assert_same(
@@ -46,9 +50,10 @@ def compare(run: Path, to: str, out: Path, sentences: list[str]) -> Engine:
         pass
     translator = regard.load(run, device="cpu")
     sources = translator.tokenizers.source.encode(sentences)
-    engine, torch_engine = open_engine(out, SETTINGS), TorchEngine(translator, SETTINGS)
+    engine, torch_engine = open_engine(out, SETTINGS), TorchEngine(translator)
     for beam_size in (1, 4):
-        ours, theirs = (one.translate(sources, beam_size, 0.6) for one in (torch_engine, engine))
+        config = replace(CONFIG, beam_size=beam_size)
+        ours, theirs = (one.decode(sources, 1, config) for one in (torch_engine, engine))
         assert_same(translator, sources, ours, theirs)
     return engine
 
@@ -85,7 +90,7 @@ def test_n_best_lists_are_the_same(trained: Path, tmp_path: Path, sentences: lis
     translator = regard.load(trained, device="cpu")
     sources = translator.tokenizers.source.encode(sentences[:20])
     engines = TorchEngine(translator), open_engine(tmp_path / "out", Settings(patience=8))
-    ours, theirs = (engine.translate(sources, beam_size=4, n_best=4) for engine in engines)
+    ours, theirs = (engine.decode(sources, 4, DecodeConfig(normalization="power")) for engine in engines)
     for a, b in zip(ours, theirs, strict=True):
         assert [one.score for one in b] == pytest.approx([one.score for one in a], abs=1e-3)
         assert len({tuple(one.tokens) for one in b}) == 4
@@ -107,7 +112,7 @@ def test_a_sentence_beyond_the_positions_is_named(random_run: Callable[..., Path
     with export(random_run(positions="learned", max_positions=300, n_layers=1), "ctranslate2", tmp_path / "out"):
         pass
     with pytest.raises(RegardError, match="Sentence 2 has 301 tokens, and the export positions for 300"):
-        open_engine(tmp_path / "out").translate([[5, 2], [5] * 300 + [2]])
+        open_engine(tmp_path / "out").decode([[5, 2], [5] * 300 + [2]], 1, CONFIG)
 
 
 def test_a_folder_that_is_no_export_is_named(tmp_path: Path) -> None:
@@ -126,8 +131,55 @@ def test_what_never_comes_out_of_ours_never_comes_out_of_ctranslate2(
     with export(tmp_path / "fond", "ctranslate2", tmp_path / "out"):
         pass
     sources = translator.tokenizers.source.encode(sentences[:8])
-    engine, torch_engine = open_engine(tmp_path / "out", SETTINGS), TorchEngine(translator, SETTINGS)
-    ours, theirs = (one.translate(sources, beam_size=1) for one in (torch_engine, engine))
+    engine, torch_engine = open_engine(tmp_path / "out", SETTINGS), TorchEngine(translator)
+    ours, theirs = (one.decode(sources, 1, replace(CONFIG, beam_size=1)) for one in (torch_engine, engine))
     assert_same(translator, sources, ours, theirs)
     assert all(UNK not in best[0].tokens for best in theirs)
     assert all(best[0].log_prob < -50 for best in theirs)
+
+
+@pytest.mark.parametrize("to", ["ctranslate2", "marian"])
+def test_what_others_rank_by_power_is_ranked_by_gnmt_here(
+    trained: Path, tmp_path: Path, sentences: list[str], to: str
+) -> None:
+    """Under gnmt comes what the same beam finds under power, in the order of its gnmt scores; the best of it is
+    nearly always what our own gnmt search finds."""
+    with export(trained, to, tmp_path / "out"):
+        pass
+    translator = regard.load(trained, device="cpu")
+    sources = translator.tokenizers.source.encode(sentences[:20])
+    engine = open_engine(tmp_path / "out", SETTINGS)
+    by_power = engine.decode(sources, 4, DecodeConfig(normalization="power"))
+    by_gnmt = engine.decode(sources, 2, DecodeConfig(normalization="gnmt"))
+    for pool, best in zip(by_power, by_gnmt, strict=True):
+        scores = {tuple(one.tokens): one.log_prob / ((5 + len(one.tokens)) / 6) ** 0.6 for one in pool}
+        expected = sorted(scores, key=lambda tokens: -scores[tokens])[:2]
+        assert [tuple(one.tokens) for one in best] == expected
+        assert [one.score for one in best] == pytest.approx([scores[tokens] for tokens in expected])
+    ours = TorchEngine(translator).decode(sources, 1, DecodeConfig())
+    same = [a[0].tokens == b[0].tokens for a, b in zip(ours, by_gnmt, strict=True)]
+    assert sum(same) >= 0.9 * len(same)
+
+
+def test_each_output_keeps_to_its_own_limit_whatever_the_batch(
+    random_run: Callable[..., Path], tmp_path: Path, sentences: list[str]
+) -> None:
+    """A model that hardly ever ends: in a batch of all lengths every source is cut where it would be alone."""
+    with export(random_run(), "ctranslate2", tmp_path / "out"):
+        pass
+    sources = regard.load(tmp_path / "random", device="cpu").tokenizers.source.encode(sentences[:12])
+    engine = open_engine(tmp_path / "out", SETTINGS)
+    told: list[int] = []
+    together = engine.decode(sources, 1, replace(CONFIG, batch_sentences=64), told.append)
+    alone = [engine.decode([source], 1, CONFIG)[0] for source in sources]
+    assert [best[0].tokens for best in together] == [best[0].tokens for best in alone]
+    assert any(len(best[0].tokens) == len(source) + 6 for best, source in zip(together, sources, strict=True))
+    assert told[-1] == len(sources)
+    assert told == sorted(told)
+
+
+def test_an_engine_refuses_by_name_what_it_does_not_know() -> None:
+    request = DecodeConfig(beam_size=7, extra_length=3)
+    assert refusals(TorchEngine.honours, request) == refusals(Ctranslate2Engine.honours, request) == []
+    assert refusals(frozenset(("beam_size",)), request) == ["decode.extra_length = 3"]
+    assert refusals(frozenset(("beam_size",)), DecodeConfig()) == []

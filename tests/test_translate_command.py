@@ -1,0 +1,291 @@
+"""`regard translate` with its engines and on files: real processes, refusals in a sentence, and five kills."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+import regard
+from regard.config import DecodeConfig
+from regard.data.corpus import Corpus
+from regard.decode.translator import Translator, Wish
+from regard.errors import RegardError
+from regard.export import choice
+from regard.export.choice import EXPORTS, open_translator
+from regard.export.engines import Ctranslate2Engine, Settings
+from regard.export.formats import export
+from regard.training.run import Run
+
+pytest.importorskip("ctranslate2", reason="needs ctranslate2: pip install 'regard[dev]'")
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}  # models this small are slower with more
+SETTINGS = Settings(intra_threads=1)
+
+
+def start(*arguments: str | Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "regard", "translate", *map(str, arguments)]
+    return subprocess.Popen(command, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def call(*arguments: str | Path, text: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "regard", "translate", *map(str, arguments)]
+    return subprocess.run(command, env=ENVIRONMENT, input=text, text=True, capture_output=True, timeout=240)
+
+
+@pytest.fixture(scope="module")
+def run(reverser: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the trained run, which gets exports."""
+    place = tmp_path_factory.mktemp("translate") / "run"
+    shutil.copytree(reverser, place, symlinks=True)
+    return place
+
+
+@pytest.fixture(scope="module")
+def sentences(reverser_test: Corpus) -> list[str]:
+    return reverser_test.source[:60]
+
+
+@pytest.fixture(scope="module")
+def exported(run: Path) -> Path:
+    return choice.export_within(Run.open(run), "float32", "auto", lambda text: None)
+
+
+# --- engines -----------------------------------------------------------------------------------------------
+
+
+def test_both_engines_translate_alike_through_one_pipeline(run: Path, sentences: list[str]) -> None:
+    """The same tokens, scores and order, empty lines included, for power and for gnmt."""
+    lines = ["", *sentences[:30], "  ", *sentences[30:]]
+    ours, theirs = (
+        open_translator(run, engine, settings=SETTINGS, device="cpu", normalization="power")
+        for engine in ("torch", "ctranslate2")
+    )
+    assert (ours.engine is None, theirs.engine is not None) == (True, True)
+    for one, other in zip(ours.search(lines, n_best=2), theirs.search(lines, n_best=2), strict=True):
+        assert one[0].source == other[0].source
+        assert one[0].text == other[0].text
+        assert one[0].source_tokens == other[0].source_tokens
+        assert one[0].score == pytest.approx(other[0].score, abs=1e-3)
+        assert len(one) == len(other)
+    by_gnmt = theirs.search(lines, normalization="gnmt")
+    same = [a[0].text == b[0].text for a, b in zip(ours.search(lines, normalization="gnmt"), by_gnmt, strict=True)]
+    assert sum(same) >= 0.9 * len(same)
+
+
+def test_both_engines_keep_to_the_same_length(run: Path, sentences: list[str]) -> None:
+    ours, theirs = (
+        open_translator(run, engine, settings=SETTINGS, device="cpu", normalization="power", max_length=5)
+        for engine in ("torch", "ctranslate2")
+    )
+    found = [[best[0].target_tokens for best in one.search(sentences[:20])] for one in (ours, theirs)]
+    assert found[0] == found[1]
+    assert max(map(len, found[0])) == 5
+
+
+def test_wishes_that_only_torch_knows_are_refused(exported: Path) -> None:
+    translator = open_translator(exported, settings=SETTINGS)
+    with pytest.raises(RegardError, match="CTranslate2 knows no prefixes, required or forbidden phrases"):
+        translator.search(["a b"], wishes=[Wish(prefix="a")])
+    with pytest.raises(RegardError, match="CTranslate2 knows no prefixes"):
+        translator.search(["a b"], forbidden=["a"])
+    with pytest.raises(RegardError, match=r"cannot honour decode\.no_repeat_ngram = 2"):
+        open_translator(exported, "ctranslate2", settings=SETTINGS, no_repeat_ngram=2)
+    with pytest.raises(RegardError, match=r"decode\.min_length = 9 and decode\.sample = True"):
+        open_translator(exported, "ctranslate2", settings=SETTINGS, min_length=9, sample=True)
+
+
+def test_a_run_is_exported_once_for_each_of_its_weights(run: Path) -> None:
+    """Processes that come at the same time make one export; weights that have changed make another."""
+    place = Run.open(run)
+    folders = [choice.export_within(place, "int16", "auto", lambda text: None) for _ in range(2)]
+    assert folders[0] == folders[1]
+    shutil.rmtree(folders[0])
+    processes = [start(run, "--quantization", "int16", "-i", os.devnull) for _ in range(2)]
+    remarks = [process.communicate(timeout=240)[1].decode() for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], remarks
+    assert sum("Exporting to" in remark for remark in remarks) == 1
+    assert [path.name for path in folders[0].parent.iterdir() if "int16" in path.name] == [folders[0].name]
+    other = choice.export_within(place, "int16", "best", lambda text: None)
+    same = torch.equal(*(regard.load(run, which, "cpu").model.output.weight for which in ("auto", "best")))
+    assert (other == folders[0]) == same
+
+
+def test_weights_that_have_changed_are_exported_again(run: Path, tmp_path: Path, exported: Path) -> None:
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+
+    from regard.training.checkpoint import tensor_digest
+
+    place = Run(tmp_path / "run")
+    shutil.copytree(run, place.path, symlinks=True)
+    assert choice.export_within(place, "float32", "auto", lambda text: None).name == exported.name
+    with safe_open(place.averaged, framework="pt") as file:
+        tensors = {name: 0.9 * file.get_tensor(name) for name in list(file.keys())}
+    note = json.dumps({"steps": [], "checksum": tensor_digest(tensors)})
+    save_file(tensors, place.averaged, metadata={"regard": note})
+    remarks: list[str] = []
+    folder = choice.export_within(place, "float32", "auto", remarks.append)
+    assert folder.name != exported.name
+    assert remarks == [f"Exporting to {folder}, once for these weights."]
+
+
+def test_auto_never_takes_bits_from_a_run_unasked(run: Path, exported: Path) -> None:
+    assert open_translator(run, device="cpu").engine is None
+    assert isinstance(open_translator(exported, settings=SETTINGS).engine, Ctranslate2Engine)
+    asked = open_translator(run, quantization="int8", settings=SETTINGS).engine
+    assert isinstance(asked, Ctranslate2Engine)
+    assert asked.manifest.quantization == "int8"
+
+
+def test_what_an_engine_cannot_honour_is_refused_or_left_to_torch(run: Path, exported: Path, tmp_path: Path) -> None:
+    for path in (run, exported):
+        with pytest.raises(RegardError, match=r"--engine ctranslate2 cannot honour decode\.no_repeat_ngram = 3.*torch"):
+            open_translator(path, "ctranslate2", settings=SETTINGS, no_repeat_ngram=3)
+    with pytest.raises(RegardError, match=r"CTranslate2 cannot honour decode\.no_repeat_ngram = 3"):
+        open_translator(run, quantization="int8", settings=SETTINGS, no_repeat_ngram=3)
+    remarks: list[str] = []
+    instead = open_translator(exported, settings=SETTINGS, device="cpu", remark=remarks.append, no_repeat_ngram=3)
+    assert instead.engine is None
+    assert instead.config.no_repeat_ngram == 3
+    assert len(remarks) == 1
+    assert "decode.no_repeat_ngram = 3" in remarks[0]
+    shutil.copytree(exported, tmp_path / "away")  # far from the run
+    with pytest.raises(RegardError, match="cannot honour"):
+        open_translator(tmp_path / "away", settings=SETTINGS, no_repeat_ngram=3)
+    assert open_translator(tmp_path / "away", settings=SETTINGS).config == DecodeConfig()
+
+
+def test_alignments_need_the_run_itself(run: Path, exported: Path, tmp_path: Path, sentences: list[str]) -> None:
+    def links(translator: Translator) -> list[list[tuple[int, int]]]:
+        return translator.align([best[0] for best in translator.search(sentences[:10], normalization="power")])
+
+    expected = links(regard.load(run, device="cpu"))
+    for path in (run, exported):
+        assert links(open_translator(path, "ctranslate2", settings=SETTINGS, alignments=True)) == expected
+    shutil.copytree(exported, tmp_path / "away")
+    with pytest.raises(RegardError, match="no weights for torch, from which alignments are read"):
+        open_translator(tmp_path / "away", settings=SETTINGS, alignments=True)
+    bare = open_translator(tmp_path / "away", settings=SETTINGS)
+    with pytest.raises(RegardError, match="need the run itself"):
+        links(bare)
+
+
+def test_a_sentence_beyond_the_exports_positions_is_cut(exported: Path) -> None:
+    translator = open_translator(exported, settings=SETTINGS, extra_length=1, beam_size=1)
+    found = translator.search(["a " * 2100])[0][0]
+    assert len(found.source_tokens) == translator.longest == 2048
+    assert found.cut > 0
+
+
+def test_wrong_wishes_end_in_a_sentence(run: Path, exported: Path, tmp_path: Path) -> None:
+    with export(run, "marian", tmp_path / "marian"):
+        pass
+    for path, options, words in (
+        (run, {"engine": "onnx"}, "choose auto, torch, ctranslate2"),
+        (run, {"engine": "ctranslate"}, "did you mean ctranslate2"),
+        (run, {"engine": "torch", "quantization": "int8"}, "leave --quantization out"),
+        (run, {"quantization": "int4"}, "no quantization int4"),
+        (exported, {"engine": "torch"}, "no weights for torch"),
+        (exported, {"quantization": "int8"}, "holds float32"),
+        (exported, {"which": "best"}, "one set of weights"),
+        (tmp_path / "marian", {}, "format marian"),
+        (tmp_path, {}, "not a run directory"),
+    ):
+        with pytest.raises(RegardError, match=words):
+            open_translator(path, settings=SETTINGS, **options)  # type: ignore[arg-type]
+
+
+# --- the command -------------------------------------------------------------------------------------------
+
+
+def test_the_command_takes_a_run_an_export_and_files(
+    run: Path, exported: Path, tmp_path: Path, sentences: list[str]
+) -> None:
+    text = "\n".join(sentences) + "\n"
+    with gzip.open(tmp_path / "in.gz", "wt", encoding="utf-8") as file:
+        file.write(text)
+    by_stdin = call(run, text=text)
+    assert by_stdin.returncode == 0, by_stdin.stderr
+    printed = call(run, "--input", tmp_path / "in.gz", "--chunk", "17")
+    assert printed.stdout == by_stdin.stdout
+    options = ("--json", "--n-best", "2", "--alignments")
+    expected = call(run, "--engine", "ctranslate2", *options, text=text)
+    result = call(exported, "-i", tmp_path / "in.gz", "-o", tmp_path / "out.gz", *options)
+    assert result.returncode == 0, result.stderr
+    assert "60 lines translated" in result.stderr
+    assert gzip.decompress((tmp_path / "out.gz").read_bytes()).decode() == expected.stdout
+    assert [len(json.loads(line)["translations"]) for line in expected.stdout.splitlines()] == [2] * 60
+
+
+def test_a_job_begun_otherwise_is_refused_by_name(run: Path, tmp_path: Path, sentences: list[str]) -> None:
+    source, output = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_bytes(("\n".join(sentences[:20]) + "\n").encode() + b"\xff\n")
+    first = call(run, "-i", source, "-o", output, "--chunk", "10")
+    assert (first.returncode, "line 21: byte 1 is not UTF-8" in first.stderr) == (2, True)
+    source.write_text("\n".join(sentences[:21]) + "\n")
+    other = call(run, "-i", source, "-o", output, "--chunk", "10", "--beam", "2")
+    assert other.returncode == 2
+    assert "beam_size was 4, now 2" in other.stderr
+    assert "--restart" in other.stderr
+    again = call(run, "-i", source, "-o", output, "--chunk", "10")
+    assert again.returncode == 0, again.stderr
+    assert "Going on after line 20." in again.stderr
+    assert output.read_text().splitlines() == regard.load(run).translate(sentences[:21])
+    for arguments, words in (
+        (("-i", source, "-o", output), "is there already"),
+        (("-o", output), "--output needs --input"),
+        (("--restart",), "--restart is for --output"),
+        (("-i", source, "-o", output, "--restart", "--verify-batch"), "leave --output out"),
+    ):
+        refused = call(run, *arguments)
+        assert refused.returncode == 2
+        assert words in refused.stderr
+        assert "Traceback" not in refused.stderr
+
+
+def records(journal: Path) -> int:
+    return len(journal.read_bytes().splitlines()) if journal.exists() else 0
+
+
+@pytest.mark.parametrize("engine", ["ctranslate2", pytest.param("torch", marks=pytest.mark.soak)])
+def test_a_job_killed_five_times_ends_with_the_same_file(
+    run: Path, exported: Path, tmp_path: Path, sentences: list[str], engine: str
+) -> None:
+    """Each time at a random moment after it has got a little further."""
+    chance = random.Random(time.time_ns())
+    lines = [chance.choice(sentences) for _ in range(2000)]
+    (tmp_path / "in.txt").write_text("\n".join(lines) + "\n")
+    arguments = (run, "--engine", engine, "--chunk", "20", "--scores", "-i", tmp_path / "in.txt", "-o")
+    whole = start(*arguments, tmp_path / "whole.txt")
+    killed, journal = 0, tmp_path / "killed.txt.journal"
+    while killed < 5 and not (tmp_path / "killed.txt").exists():
+        process, before = start(*arguments, tmp_path / "killed.txt"), records(journal)
+        while process.poll() is None and records(journal) < before + 2:
+            time.sleep(0.001)
+        time.sleep(0.1 * chance.random())
+        process.kill()
+        _, errors = process.communicate()
+        assert process.returncode in (0, -signal.SIGKILL), errors.decode()
+        killed += process.returncode == -signal.SIGKILL
+    if not (tmp_path / "killed.txt").exists():
+        last = start(*arguments, tmp_path / "killed.txt")
+        assert "Going on after line" in last.communicate(timeout=240)[1].decode()
+        assert last.returncode == 0
+    assert killed == 5
+    whole.communicate(timeout=240)
+    assert (tmp_path / "killed.txt").read_bytes() == (tmp_path / "whole.txt").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "killed.txt", "whole.txt"]
+
+
+def test_exports_lie_inside_their_run(run: Path, exported: Path) -> None:
+    assert exported.parent == run / EXPORTS
