@@ -17,8 +17,10 @@ import pytest
 import torch
 
 import regard
+from regard.cli.translate import deciding
 from regard.config import DecodeConfig
 from regard.data.corpus import Corpus
+from regard.decode.stream import Asked, LineFormat, LineTranslator
 from regard.decode.translator import Translator, Wish
 from regard.errors import RegardError
 from regard.export import choice
@@ -289,3 +291,27 @@ def test_a_job_killed_five_times_ends_with_the_same_file(
 
 def test_exports_lie_inside_their_run(run: Path, exported: Path) -> None:
     assert exported.parent == run / EXPORTS
+
+
+def test_phrases_prefixes_samples_and_ensembles_by_the_command(run: Path, tmp_path: Path, sentences: list[str]) -> None:
+    text = "".join(f"{sentence}\n" for sentence in sentences[:6])
+    (tmp_path / "terms.tsv").write_text(f"{sentences[0].split()[0]}\tq q q\n", encoding="utf-8")
+    lines = call(run, "--glossary", tmp_path / "terms.tsv", "--forbid", "e", text=text).stdout.splitlines()
+    assert len(lines) == 6
+    assert "q q q" in lines[0]
+    assert not any("e" in line.split() for line in lines)
+    (tmp_path / "prefixes.txt").write_text("a\nb\n\nc\nd\na b\n", encoding="utf-8")
+    lines = call(run, "--prefixes", tmp_path / "prefixes.txt", text=text).stdout.splitlines()
+    assert [line[0] for i, line in enumerate(lines) if i != 2] == ["a", "b", "c", "d", "a"]
+    drawing = "--sample", "--temperature", "1.5", "--n-best", "3"
+    drawn = [call(run, *drawing, "--seed", str(seed), text=text).stdout for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert len(drawn[0].splitlines()) == 18
+    assert call(run, "--with", run, text=text).stdout == call(run, text=text).stdout
+
+
+def test_a_job_with_other_phrases_is_another_job(run: Path, tmp_path: Path, sentences: list[str]) -> None:
+    model = regard.load(run)
+    plain = LineTranslator(model, LineFormat())
+    assert deciding(plain) != deciding(LineTranslator(model, LineFormat(), asked=Asked(forbidden=("a",))))
+    assert deciding(plain) == deciding(LineTranslator(model, LineFormat(), asked=Asked()))

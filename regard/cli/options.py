@@ -30,6 +30,79 @@ Penalty = Annotated[float | None, typer.Option("--length-penalty", help="α of t
 Normalization = Annotated[
     str | None, typer.Option("--normalization", help="gnmt: ((5+|Y|)/6)^α (the paper). power: |Y|^α.")
 ]
+SEARCH, PHRASES, DRAWING = "Search", "Prefixes and phrases", "Drawing instead of searching"
+MinLength = Annotated[
+    int | None,
+    typer.Option("--min-length", min=0, help="Fewest tokens, the end symbol counted.", rich_help_panel=SEARCH),
+]
+MaxLength = Annotated[
+    int | None,
+    typer.Option("--max-length", min=1, help="Most tokens, the end symbol counted.", rich_help_panel=SEARCH),
+]
+NoRepeat = Annotated[
+    int | None,
+    typer.Option("--no-repeat-ngram", min=1, help="So many tokens never come twice.", rich_help_panel=SEARCH),
+]
+CoveragePenalty = Annotated[
+    float | None,
+    typer.Option("--coverage-penalty", min=0, help="β of the GNMT coverage penalty.", rich_help_panel=SEARCH),
+]
+Precision = Annotated[
+    str | None,
+    typer.Option(
+        help="auto: float32 on a CPU, bfloat16 on a GPU.",
+        metavar="auto|float32|bfloat16|float16",
+        rich_help_panel=SEARCH,
+    ),
+]
+Partners = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--with", metavar="RUN", help="A run that translates together with RUN. Repeatable.", rich_help_panel=SEARCH
+    ),
+]
+GlossaryFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--glossary",
+        help="Lines TERM, tab, TRANSLATION: where a source has the term, its translation comes out.",
+        rich_help_panel=PHRASES,
+    ),
+]
+Forbid = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--forbid", metavar="PHRASE", help="Never comes out as whole words. Repeatable.", rich_help_panel=PHRASES
+    ),
+]
+ForbidFile = Annotated[
+    Path | None, typer.Option("--forbid-file", help="The same, a phrase a line.", rich_help_panel=PHRASES)
+]
+PrefixText = Annotated[
+    str | None, typer.Option("--prefix", metavar="TEXT", help="How every translation begins.", rich_help_panel=PHRASES)
+]
+PrefixFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--prefixes", help="How each translation begins, a line for each of the input.", rich_help_panel=PHRASES
+    ),
+]
+Sample = Annotated[bool, typer.Option("--sample", help="Draw translations, --n-best of them.", rich_help_panel=DRAWING)]
+Temperature = Annotated[
+    float | None,
+    typer.Option("--temperature", help="Below 1 the probable become more so.", rich_help_panel=DRAWING),
+]
+TopK = Annotated[
+    int | None, typer.Option("--top-k", min=1, help="Draw from the k most probable tokens.", rich_help_panel=DRAWING)
+]
+TopP = Annotated[
+    float | None,
+    typer.Option("--top-p", help="Draw from the fewest tokens this probable together.", rich_help_panel=DRAWING),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option("--seed", min=0, help="Another seed draws others; the same, the same.", rich_help_panel=DRAWING),
+]
 BatchSentences = Annotated[int | None, typer.Option("--batch", min=1, help="Sentences translated at once.")]
 Weights = Annotated[
     str, typer.Option("--weights", help="averaged, ema, best, last, or auto: the first of these there is.")

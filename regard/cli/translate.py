@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -19,10 +20,26 @@ from regard.cli.options import (
     AsJson,
     BatchSentences,
     Beam,
+    CoveragePenalty,
     Device,
+    Forbid,
+    ForbidFile,
+    GlossaryFile,
+    MaxLength,
+    MinLength,
+    NoRepeat,
     Normalization,
+    Partners,
     Penalty,
+    Precision,
+    PrefixFile,
+    PrefixText,
+    Sample,
+    Seed,
+    Temperature,
     Threads,
+    TopK,
+    TopP,
     Weights,
     console,
     given,
@@ -31,7 +48,7 @@ from regard.cli.options import (
 from regard.errors import RegardError
 
 if TYPE_CHECKING:
-    from regard.decode.stream import LineTranslator
+    from regard.decode.stream import Asked, LineTranslator
 
 BATCHES = 32  # of a chunk, so that each is filled with sentences of like length
 
@@ -74,6 +91,22 @@ def translate(
     verify_batch: Annotated[
         bool, typer.Option("--verify-batch", help="Translate each sentence alone too and list differences.")
     ] = False,
+    coverage_penalty: CoveragePenalty = None,
+    min_length: MinLength = None,
+    max_length: MaxLength = None,
+    no_repeat_ngram: NoRepeat = None,
+    precision: Precision = None,
+    partners: Partners = None,
+    glossary: GlossaryFile = None,
+    forbid: Forbid = None,
+    forbid_file: ForbidFile = None,
+    prefix: PrefixText = None,
+    prefixes: PrefixFile = None,
+    sample: Sample = False,
+    temperature: Temperature = None,
+    top_k: TopK = None,
+    top_p: TopP = None,
+    seed: Seed = None,
     weights: Weights = "auto",
     device: Device = "auto",
     threads: Threads = None,
@@ -92,7 +125,12 @@ def translate(
     again here: the best of those, not of all. auto is torch for a run, ctranslate2 for an export to it or with
     --quantization. What an engine cannot do is refused by name; auto turns to torch where the weights are at hand.
 
+    Phrases of --glossary come out and those of --forbid do not, whatever the beam, as whole words in the letters given;
+    give each form of a word that matters. A glossary's terms are found in the source whatever their case.
+
     Examples:  echo "Is she sleeping?" | regard translate runs/demo
+
+    echo "Is she sleeping?" | regard translate runs/demo --sample --temperature 0.8 --n-best 5
 
     regard translate runs/demo --engine ctranslate2 --quantization int8 -i corpus.en.gz -o corpus.de.gz
     """
@@ -112,13 +150,19 @@ def translate(
     typed = source is None and sys.stdin.isatty()
     settings = Settings(device="cpu" if device == "auto" else device, compute_type=compute_type)
     settings = settings.spread(torch.get_num_threads(), side_by_side=not typed)
+    asked = demands(glossary, forbid, forbid_file, prefix, prefixes)
     model = open_translator(
-        run, engine, quantization, weights, device, settings, alignments=alignments, remark=warn,
-        **given(beam_size=beam, length_penalty=length_penalty, normalization=normalization, batch_sentences=batch),
+        run, engine, quantization, weights, device, settings, alignments=alignments, partners=partners or (),
+        remark=warn, **given(
+            beam_size=beam, length_penalty=length_penalty, normalization=normalization, batch_sentences=batch,
+            coverage_penalty=coverage_penalty, min_length=min_length, max_length=max_length, precision=precision,
+            no_repeat_ngram=no_repeat_ngram, sample=sample or None, temperature=temperature, top_k=top_k, top_p=top_p,
+            seed=seed,
+        ),
     )  # fmt: skip
     style = LineFormat(n_best=n_best, scores=scores, as_json=as_json)
     verifier = Verifier(model) if verify_batch else None
-    lines = LineTranslator(model, style, alignments, verifier, warn)
+    lines = LineTranslator(model, style, alignments, asked, verifier, warn)
     chunk = chunk or BATCHES * model.config.batch_sentences
     if source and output:
         where = settings.device if model.engine else model.device
@@ -146,6 +190,25 @@ def check(source: Path | None, output: Path | None, restart: bool, verify_batch:
         raise RegardError("--verify-batch is for a look at a few sentences: leave --output out.")
 
 
+def demands(
+    glossary: Path | None, forbid: list[str] | None, forbid_file: Path | None, prefix: str | None, prefixes: Path | None
+) -> Asked:
+    """What is asked of translations, files read."""
+    from regard.data.files import read_lines
+    from regard.decode.phrases import Glossary
+    from regard.decode.stream import Asked
+
+    if prefix and prefixes:
+        raise RegardError("--prefix and --prefixes exclude each other.")
+    forbidden = [*(forbid or ()), *(read_lines(forbid_file) if forbid_file else ())]
+    return Asked(
+        Glossary.read(glossary) if glossary else Glossary(),
+        tuple(phrase.strip() for phrase in forbidden if phrase.strip()),
+        prefix or "",
+        tuple(read_lines(prefixes)) if prefixes else (),
+    )
+
+
 def stream(source: Path | None, chunk: int, lines: LineTranslator) -> None:
     """Print translations as they come."""
     from regard.data.files import read_lines
@@ -171,7 +234,10 @@ def deciding(lines: LineTranslator) -> dict[str, Any]:
 
     model = lines.model
     engine = model.engine or TorchEngine(model)
-    return {**engine.identity(), **vars(model.config), **vars(lines.style), "alignments": lines.alignments}
+    asked = hashlib.sha256(repr(lines.asked).encode()).hexdigest() if lines.asked else ""
+    return {
+        **engine.identity(), **vars(model.config), **vars(lines.style), "alignments": lines.alignments, "asked": asked
+    }  # fmt: skip
 
 
 def machine(device: object) -> dict[str, Any]:

@@ -132,7 +132,7 @@ def over_characters(texts: Sequence[str], classes: dict[str, int], letter: int, 
 class Glossary:
     """Terms and how they must be translated."""
 
-    entries: tuple[tuple[str, str], ...]  # (term in the source, term in the translation)
+    entries: tuple[tuple[str, str], ...] = ()  # (term in the source, term in the translation)
 
     @classmethod
     def read(cls, path: Path) -> Glossary:

@@ -12,7 +12,9 @@ from itertools import islice
 from typing import IO, Any
 
 from regard.data.files import decode_lines
-from regard.decode.translator import Translation, Translator, pharaoh
+from regard.decode.phrases import Glossary
+from regard.decode.translator import Translation, Translator, Wish, pharaoh
+from regard.errors import RegardError
 
 CHUNK = 2048  # lines translated before the first of them is printed, when they come faster than that
 PATIENCE = 0.02  # seconds to wait for more lines once there is one
@@ -104,6 +106,25 @@ class Verifier:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What is asked of translations, line by line."""
+
+    glossary: Glossary = field(default_factory=Glossary)
+    forbidden: tuple[str, ...] = ()
+    prefix: str = ""  # of every line
+    prefixes: tuple[str, ...] = ()  # of each line, in place of one for all
+
+    def __bool__(self) -> bool:
+        return self != Asked()
+
+    def wishes(self, first: int, lines: list[str]) -> list[Wish]:
+        if self.prefixes and first + len(lines) > len(self.prefixes):
+            raise RegardError(f"There are more lines than the {len(self.prefixes):,} prefixes: one is needed for each.")
+        prefixes = self.prefixes[first:] or [self.prefix] * len(lines)
+        return [Wish(prefix, self.glossary.required(line)) for prefix, line in zip(prefixes, lines, strict=False)]
+
+
+@dataclass(frozen=True)
 class LineTranslator:
     """Lines in, lines out. `remark` is told of sentences too long for the model, `progress` the number of the last line
     that was translated."""
@@ -111,13 +132,17 @@ class LineTranslator:
     model: Translator
     style: LineFormat
     alignments: bool = False
+    asked: Asked = field(default_factory=Asked)
     verifier: Verifier | None = None
     remark: Callable[[str], None] = lambda text: None
     progress: Callable[[int], None] = lambda line: None
 
     def __call__(self, first: int, lines: list[str]) -> list[str]:
         """What is printed for each line, of which the first has the number `first`, from 0."""
-        found = self.model.search(lines, self.style.n_best, lambda done: self.progress(first + done))
+        wishes = self.asked.wishes(first, lines) if self.asked else None
+        found = self.model.search(
+            lines, self.style.n_best, lambda done: self.progress(first + done), wishes, self.asked.forbidden
+        )
         for number, (best, *_) in enumerate(found, start=first + 1):
             if best.cut:
                 self.remark(f"line {number}: its last {best.cut} tokens are beyond the model's positions and were cut")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,26 +44,29 @@ def open_translator(
     settings: Settings | None = None,
     *,
     alignments: bool = False,
+    partners: Sequence[Path] = (),
     remark: Callable[[str], None] = lambda text: None,
     **options: Any,
 ) -> Translator:
     """A run or an exported folder, opened with the engine that serves the request.
 
     `quantization`: float32, int16 or int8 for CTranslate2; else that of the folder, and float32 for a run. `which`
-    weights of a run. `alignments` will be asked for, so that torch must have weights too. `remark` is told what users
-    should know. `options` are keys of [decode].
+    weights of a run. `alignments` will be asked for, so that torch must have weights too. `partners` are runs that
+    translate together with this one. `remark` is told what users should know. `options` are keys of [decode].
     """
     check_names(engine, quantization)
     if Run(path).recipe_file.is_file() or not (path / MANIFEST).is_file():
         run = Run.open(path)
         if engine == "torch" or (engine == "auto" and not quantization):
-            return changed(load(path, which, device), options)
+            return changed(load([path, *partners], which, device), options)
+        alone(partners)
         config = read_section(DecodeConfig, {**vars(run.recipe.decode), **options}, "decode.")
         refuse(engine, config)
         folder = export_within(run, quantization or "float32", which, remark)
         manifest = Manifest.open(folder)
         model = load(path, which, "cpu").model if alignments else shape_alone(folder, manifest)
     else:
+        alone(partners)
         folder, manifest = path, Manifest.open(path)
         check_folder(folder, manifest, engine, quantization, which)
         config = read_section(DecodeConfig, {**vars(manifest.decode), **options}, "decode.")
@@ -81,6 +84,11 @@ def open_translator(
         model = home.model if home else shape_alone(folder, manifest)
     tokenizers = TokenizerPair.load(folder / "tokenizer")
     return Translator(folder.name, model, tokenizers, config, engine=Ctranslate2Engine(folder, settings))
+
+
+def alone(partners: Sequence[Path]) -> None:
+    if partners:
+        raise RegardError("Several runs translate together by torch alone: give run directories and --engine torch.")
 
 
 def changed(translator: Translator, options: dict[str, Any]) -> Translator:

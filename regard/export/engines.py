@@ -158,9 +158,9 @@ class TorchEngine:
         return self.translator.longest
 
     def identity(self) -> dict[str, str]:
-        tensors = {name: tensor.cpu() for name, tensor in weights(self.translator.model).items()}
-        tokenizer = self.translator.tokenizers.hash
-        return {"engine": self.name, "weights": tensor_digest(tensors), "tokenizer": tokenizer}
+        models = [self.translator.model, *self.translator.partners]
+        digests = [tensor_digest({name: part.cpu() for name, part in weights(model).items()}) for model in models]
+        return {"engine": self.name, "weights": " ".join(digests), "tokenizer": self.translator.tokenizers.hash}
 
     @torch.inference_mode()
     def decode(

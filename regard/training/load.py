@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from torch import Tensor
@@ -9,6 +10,7 @@ from torch import Tensor
 from regard.data.tokenizer import TokenizerPair
 from regard.decode.translator import Translator
 from regard.errors import RegardError
+from regard.models.transformer import Transformer
 from regard.tasks.translation import build
 from regard.training import checkpoint
 from regard.training.device import pick
@@ -17,17 +19,31 @@ from regard.training.run import Run
 WEIGHTS = ("auto", "averaged", "ema", "best", "last")
 
 
-def load(run: str | Path, weights: str = "auto", device: str = "auto") -> Translator:
-    """A trained model, ready to translate.
+def load(run: str | Path | Sequence[str | Path], weights: str = "auto", device: str = "auto") -> Translator:
+    """A trained model, ready to translate; or several runs of one vocabulary, which translate together.
 
     `weights`: "averaged", "ema", "best", "last", or "auto" for the first of these that the run has.
     """
-    place = Run.open(run)
-    recipe, tensors = place.recipe, load_weights(place, weights)
-    tokenizers = TokenizerPair.load(place.tokenizer)
-    model = build(recipe, tokenizers)
-    checkpoint.copy_weights(model, tensors)
-    return Translator(recipe.name, model.to(pick(device)), tokenizers, recipe.decode)
+    runs = [run] if isinstance(run, (str, Path)) else list(run)
+    first, *others = (Run.open(one) for one in runs)
+    tokenizers = TokenizerPair.load(first.tokenizer)
+    for other in others:
+        if (
+            TokenizerPair.load(other.tokenizer).hash != tokenizers.hash
+            or other.recipe.model.start != first.recipe.model.start
+        ):
+            raise RegardError(
+                f"{other.path} has another vocabulary than {first.path}: runs translate together only with the same; "
+                "train one from the other's tokenizer with init."
+            )
+    model, *partners = (opened(one, tokenizers, weights, device) for one in (first, *others))
+    return Translator(first.recipe.name, model, tokenizers, first.recipe.decode, partners)
+
+
+def opened(run: Run, tokenizers: TokenizerPair, which: str, device: str) -> Transformer:
+    model = build(run.recipe, tokenizers)
+    checkpoint.copy_weights(model, load_weights(run, which))
+    return model.to(pick(device))
 
 
 def load_weights(run: Run, which: str = "auto") -> dict[str, Tensor]:
