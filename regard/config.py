@@ -84,7 +84,7 @@ class TransformerConfig:
     norm_eps: float = 1e-6
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
     sinusoid: Literal["interleaved", "halves"] = "interleaved"
-    max_positions: int = 1024  # rows of a learned position table
+    max_positions: int = 1024  # rows of a learned position table; lengths a masked model knows, from 0
     activation: Literal["relu", "swish", "gelu"] = "relu"
     attention_bias: bool = False
     output_bias: bool = False
@@ -161,17 +161,19 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class DecodeConfig:
-    """Beam search as in §6.1."""
+    """Beam search as in §6.1; mask-predict as in Ghazvininejad et al. (2019), §3."""
 
     beam_size: int = 4
     length_penalty: float = 0.6  # α
     normalization: Literal["gnmt", "power"] = "gnmt"  # ((5+|Y|)/6)^α, or |Y|^α (Marian, CTranslate2, fairseq)
     extra_length: int = 50  # at most input length + this many tokens
+    iterations: int = 10  # T of mask-predict: passes of the decoder
+    length_candidates: int = 5  # ℓ of mask-predict: target lengths tried side by side
     batch_sentences: int = 64
     alignment_layer: int = -1  # decoder layer whose cross-attention gives word alignments
 
     def __post_init__(self) -> None:
-        at_least(self, "decode", beam_size=1, extra_length=1, batch_sentences=1)
+        at_least(self, "decode", beam_size=1, extra_length=1, batch_sentences=1, iterations=1, length_candidates=1)
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,7 @@ class Recipe:
     """Everything that decides a run."""
 
     name: str = "run"
-    task: Literal["translation"] = "translation"
+    task: Literal["translation", "mask_predict"] = "translation"  # from left to right, or masked tokens all at once
     seed: int = 1
     init: str = ""  # another run whose weights and tokenizer this one starts from
     data: DataConfig = field(default_factory=DataConfig)
@@ -196,6 +198,30 @@ class Recipe:
                 f"data.max_length = {self.data.max_length} tokens need more than model.max_positions = "
                 f"{self.model.max_positions} learned positions: change one of them."
             )
+        if self.task == "mask_predict" and self.data.max_length >= self.model.max_positions:
+            raise RegardError(
+                f"data.max_length = {self.data.max_length} must be less than model.max_positions = "
+                f"{self.model.max_positions}, up to which a masked model knows lengths: change one of them."
+            )
+        for key in FOREIGN[self.task]:
+            if getattr(self.decode, key) != getattr(DecodeConfig, key):
+                raise RegardError(foreign(self.task, key))
+
+
+# Keys of [decode] that mean nothing to a task.
+FOREIGN = {
+    "translation": ("iterations", "length_candidates"),
+    "mask_predict": ("beam_size", "length_penalty", "normalization", "extra_length"),
+}
+
+
+def foreign(task: str, key: str) -> str:
+    """Why a key of [decode] is refused."""
+    (own,) = (keys for other, keys in FOREIGN.items() if other != task)
+    return (
+        f'decode.{key} means nothing to a model of task = "{task}", whose keys are decode.{", decode.".join(own)}: '
+        "leave it out."
+    )
 
 
 def at_least(section: object, where: str, **minima: float) -> None:

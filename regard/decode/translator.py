@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, overload
+from typing import Any, ClassVar, overload
 
 import torch
 from torch import Tensor, nn
 
-from regard.config import DecodeConfig, read_section
+from regard.config import FOREIGN, DecodeConfig, foreign, read_section
 from regard.data.batching import in_order_of_length
 from regard.data.tokenizer import BOS, EOS, PAD, SYMBOLS, UNK, TokenizerPair
 from regard.decode.search import Hypothesis, SearchOptions, search
@@ -32,6 +32,7 @@ class Translation:
     source_tokens: list[int]
     target_tokens: list[int]
     cut: int = 0  # source tokens beyond the model's positions, which it has not seen
+    calls: int = 0  # of the decoder, where they are not one for each token
 
 
 AT_A_TIME = 16  # batches of sentences of similar length that one search has before it
@@ -43,6 +44,8 @@ class Translator:
     `translate` gives text, `search` gives n-best lists with scores, `align` the word alignments, and
     `attend` every attention weight.
     """
+
+    task: ClassVar[str] = "translation"
 
     def __init__(self, name: str, model: Transformer, tokenizers: TokenizerPair, config: DecodeConfig) -> None:
         self.name, self.model, self.tokenizers, self.config = name, model.eval(), tokenizers, config
@@ -70,6 +73,9 @@ class Translator:
 
     def options(self, **changes: Any) -> DecodeConfig:
         """The decoding options with some keys changed; a wrong key or value is named."""
+        for key in changes:
+            if key in FOREIGN[self.task]:
+                raise RegardError(foreign(self.task, key))
         return read_section(DecodeConfig, {**vars(self.config), **changes}, "decode.")
 
     @torch.inference_mode()
@@ -139,7 +145,8 @@ class Translator:
 
     def translation(self, source: str, tokens: list[int], hypothesis: Hypothesis, cut: int) -> Translation:
         text = self.tokenizers.target.decode(hypothesis.tokens)
-        return Translation(source, text, hypothesis.score, hypothesis.log_prob, tokens, hypothesis.tokens, cut)
+        found = Translation(source, text, hypothesis.score, hypothesis.log_prob, tokens, hypothesis.tokens, cut)
+        return replace(found, calls=hypothesis.calls)
 
     def feed(self, sources: list[list[int]], targets: list[list[int]]) -> Tensor:
         """Logits (B, T, V) of given outputs, in one pass (teacher forcing)."""
@@ -153,6 +160,15 @@ class Translator:
         with capture(self.model) as maps:
             self.feed([translation.source_tokens], [translation.target_tokens])
         return {path: weights[0] for path, weights in maps.items()}
+
+    def axes(self, translation: Translation, path: str) -> tuple[list[str], list[str]]:
+        """The tokens that the rows and the columns of an attention stand for."""
+        source = self.tokenizers.source.pieces(translation.source_tokens)
+        if path.startswith("encoder"):
+            return source, source
+        produced = self.tokenizers.target.pieces(translation.target_tokens)
+        given = self.tokenizers.target.pieces([self.start, *translation.target_tokens[:-1]])
+        return produced, given if path.endswith("self_attn") else source
 
     @torch.inference_mode()
     def align(self, translations: Sequence[Translation]) -> list[list[tuple[int, int]]]:

@@ -97,6 +97,8 @@ def export(run: Path, to: str, out: Path, quantization: str = "float32", weights
     recipe, translator = Run.open(run).recipe, load(run, weights, device="cpu")
     kind = FORMATS[to]
     refused = kind.refusals(recipe.model)
+    if recipe.task != "translation" and to != "safetensors":
+        refused = [f'A model of task = "{recipe.task}" is a run of our own alone: --to safetensors holds it']
     if refused:
         raise RegardError(f"{to} cannot hold this model. {'. '.join(refused)}.")
     new = out.with_name(f".{out.name}.new")

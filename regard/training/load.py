@@ -7,6 +7,7 @@ from pathlib import Path
 from torch import Tensor
 
 from regard.data.tokenizer import TokenizerPair
+from regard.decode.mask_predict import MaskPredictor
 from regard.decode.translator import Translator
 from regard.errors import RegardError
 from regard.tasks.translation import build
@@ -14,6 +15,7 @@ from regard.training import checkpoint
 from regard.training.device import pick
 from regard.training.run import Run
 
+TRANSLATORS: dict[str, type[Translator]] = {"translation": Translator, "mask_predict": MaskPredictor}
 WEIGHTS = ("auto", "averaged", "ema", "best", "last")
 
 
@@ -27,7 +29,7 @@ def load(run: str | Path, weights: str = "auto", device: str = "auto") -> Transl
     tokenizers = TokenizerPair.load(place.tokenizer)
     model = build(recipe, tokenizers)
     checkpoint.copy_weights(model, tensors)
-    return Translator(recipe.name, model.to(pick(device)), tokenizers, recipe.decode)
+    return TRANSLATORS[recipe.task](recipe.name, model.to(pick(device)), tokenizers, recipe.decode)
 
 
 def load_weights(run: Run, which: str = "auto") -> dict[str, Tensor]:
