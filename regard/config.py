@@ -31,6 +31,7 @@ class DataConfig:
     train: tuple[str, ...] = ()  # [source file, target file], plain or compressed (.gz, .xz, .zst)
     valid: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
+    train_target: str = ""  # a file in the place of a named corpus's training targets: a teacher's translations
     train_size: int = 100_000  # pairs drawn from a built-in corpus
     valid_size: int = 500
     test_size: int = 1_000
@@ -45,6 +46,8 @@ class DataConfig:
         given = [*named, *(key for key in ("train", "valid", "test") if getattr(self, key))]
         if named and len(given) > 1:
             raise RegardError(f"data.{given[0]} and data.{given[1]} exclude each other: remove one of them.")
+        if self.train_target and not self.corpus:
+            raise RegardError("data.train_target needs data.corpus: in data.train, name the target file itself.")
         at_least(self, "data", train_size=1, valid_size=1, test_size=1, max_length=2)
 
 
@@ -278,8 +281,9 @@ def locate(values: dict[str, Any], folder: Path) -> None:
         files = data.get(split)
         if isinstance(files, list) and all(isinstance(file, str) for file in files):
             data[split] = [str((folder / file).resolve()) for file in files]
-    if isinstance(data.get("prepared"), str) and data["prepared"]:
-        data["prepared"] = str((folder / data["prepared"]).resolve())
+    for key in ("prepared", "train_target"):
+        if isinstance(data.get(key), str) and data[key]:
+            data[key] = str((folder / data[key]).resolve())
 
 
 def shipped() -> dict[str, Path]:

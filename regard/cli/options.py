@@ -30,6 +30,16 @@ Penalty = Annotated[float | None, typer.Option("--length-penalty", help="α of t
 Normalization = Annotated[
     str | None, typer.Option("--normalization", help="gnmt: ((5+|Y|)/6)^α (the paper). power: |Y|^α.")
 ]
+Iterations = Annotated[
+    int | None,
+    typer.Option("--iterations", min=1, help="T of mask-predict. Else the recipe's.", show_default=False),
+]
+LengthCandidates = Annotated[
+    int | None,
+    typer.Option(
+        "--length-candidates", min=1, help="Lengths that mask-predict tries. Else the recipe's.", show_default=False
+    ),
+]
 BatchSentences = Annotated[int | None, typer.Option("--batch", min=1, help="Sentences translated at once.")]
 Weights = Annotated[
     str, typer.Option("--weights", help="averaged, ema, best, last, or auto: the first of these there is.")

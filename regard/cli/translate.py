@@ -12,6 +12,8 @@ from regard.cli.options import (
     BatchSentences,
     Beam,
     Device,
+    Iterations,
+    LengthCandidates,
     Normalization,
     Penalty,
     RunArgument,
@@ -28,6 +30,8 @@ def translate(
     beam: Beam = None,
     length_penalty: Penalty = None,
     normalization: Normalization = None,
+    iterations: Iterations = None,
+    length_candidates: LengthCandidates = None,
     batch: BatchSentences = None,
     n_best: Annotated[int, typer.Option("--n-best", min=1, help="Translations of each sentence.")] = 1,
     scores: Annotated[bool, typer.Option("--scores", help="Put the score before each translation.")] = False,
@@ -54,11 +58,12 @@ def translate(
 
     model = open_model(run, weights, device, threads)
     model.config = model.options(
-        **given(beam_size=beam, length_penalty=length_penalty, normalization=normalization, batch_sentences=batch)
+        **given(beam_size=beam, length_penalty=length_penalty, normalization=normalization, batch_sentences=batch),
+        **given(iterations=iterations, length_candidates=length_candidates),
     )
     style = LineFormat(n_best=n_best, scores=scores, as_json=as_json)
     verifier = Verifier(model) if verify_batch else None
-    number = 0
+    number = tokens = calls = 0
     if sys.stdin.isatty():
         warn("Type a sentence and Enter; Ctrl-D ends.")
     for lines in available_lines(sys.stdin.buffer):
@@ -73,6 +78,10 @@ def translate(
         if verifier:
             verifier.check(number, [best[0] for best in found])
         number += len(lines)
+        tokens += sum(len(best[0].target_tokens) for best in found)
+        calls += sum(best[0].calls for best in found)
+    if calls:
+        warn(f"{tokens:,} tokens in {calls:,} calls of the decoder: {tokens / calls:.2f} tokens a call.")
     if verifier:
         warn(verifier.summary())
         if verifier.defects:

@@ -63,6 +63,9 @@ class LineFormat:
 
     def record(self, best: list[Translation], links: list[str]) -> dict[str, Any]:
         translations = [{"text": t.text, "score": t.score, "log_prob": t.log_prob} for t in best]
+        for translation, found in zip(translations, best, strict=True):
+            if found.calls:
+                translation["calls"] = found.calls
         for translation, alignment in zip(translations, links, strict=False):
             translation["alignment"] = alignment
         return {"source": best[0].source, "translations": translations}

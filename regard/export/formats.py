@@ -46,7 +46,7 @@ def write_safetensors(translator: Translator, recipe: Recipe, folder: Path, quan
     tensors = {name: tensor.cpu().contiguous() for name, tensor in weights(translator.model).items()}
     note = json.dumps({"steps": [], "checksum": tensor_digest(tensors)})
     save_file(tensors, folder / Run(folder).averaged.name, metadata={"regard": note})
-    data = replace(recipe.data, train=(), valid=(), test=(), prepared="")
+    data = replace(recipe.data, train=(), valid=(), test=(), train_target="", prepared="")
     (folder / "recipe.toml").write_text(to_toml(replace(recipe, init="", data=data)), encoding="utf-8")
 
 
