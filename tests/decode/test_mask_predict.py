@@ -29,11 +29,12 @@ from regard.models.masked import MaskedTransformer
 from regard.nn.layout import Padded
 from regard.tasks.attention import alignment_picture, attention_view
 
+Make = Callable[..., MaskedTransformer]
 SOURCES = [[7, 9, 4, 2], [5, 2], [11, 4, 6, 8, 19, 4, 2], [8, 8, 2]]
 
 
 @pytest.fixture
-def masked() -> Callable[..., MaskedTransformer]:
+def masked() -> Make:
     def make(seed: int = 0, **changes: object) -> MaskedTransformer:
         torch.manual_seed(seed)
         sizes = {"n_layers": 2, "d_model": 16, "d_ff": 32, "n_heads": 4, "dropout": 0.0, "max_positions": 24}
@@ -70,7 +71,7 @@ def by_the_paper(model: MaskedTransformer, source: list[int], N: int, T: int) ->
 @torch.inference_mode()
 @pytest.mark.parametrize("T", [1, 2, 3, 4, 10])
 @pytest.mark.parametrize("changes", [{}, {"norm": "pre", "positions": "learned"}])
-def test_it_is_the_papers_algorithm(masked: Callable[..., MaskedTransformer], changes: dict[str, object], T: int) -> None:
+def test_it_is_the_papers_algorithm(masked: Make, changes: dict[str, object], T: int) -> None:
     for seed in range(3):
         model = masked(seed, **changes)
         found = mask_predict(model, SOURCES, T, 4, (PAD, BOS, UNK))
@@ -90,7 +91,7 @@ def test_it_is_the_papers_algorithm(masked: Callable[..., MaskedTransformer], ch
 
 
 @torch.inference_mode()
-def test_one_iteration_is_one_pass_over_masks(masked: Callable[..., MaskedTransformer]) -> None:
+def test_one_iteration_is_one_pass_over_masks(masked: Make) -> None:
     model = masked()
     (best, *_), *_ = mask_predict(model, SOURCES[:1], 1, 1)
     N = len(best.tokens)
@@ -100,7 +101,7 @@ def test_one_iteration_is_one_pass_over_masks(masked: Callable[..., MaskedTransf
 
 @torch.inference_mode()
 @pytest.mark.parametrize("T", [2, 5, 10])
-def test_an_iteration_touches_nothing_but_what_it_hides(masked: Callable[..., MaskedTransformer], T: int) -> None:
+def test_an_iteration_touches_nothing_but_what_it_hides(masked: Make, T: int) -> None:
     seen: list[tuple[Tensor, Tensor]] = []
     found = mask_predict(masked(), SOURCES, T, 3, (), lambda hidden, tokens: seen.append((hidden, tokens)))
     assert len(seen) == T
@@ -128,7 +129,7 @@ def test_lengths_are_the_likeliest_from_two_on() -> None:
 
 
 @torch.inference_mode()
-def test_the_decoder_with_kept_sources_is_the_models_decoder(masked: Callable[..., MaskedTransformer]) -> None:
+def test_the_decoder_with_kept_sources_is_the_models_decoder(masked: Make) -> None:
     model = masked(norm="pre")
     src, src_layout = torch.randint(4, 20, (2, 5)), Padded.of([5, 3])
     tokens, lengths = torch.randint(4, 20, (2, 3, 6)), torch.tensor([[6, 2, 4], [3, 5, 1]])
