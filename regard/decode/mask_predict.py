@@ -30,6 +30,7 @@ from regard.decode.translator import Translation, Translator, rectangle
 from regard.errors import RegardError
 from regard.models.masked import MaskedTransformer
 from regard.models.transformer import DecoderLayer
+from regard.nn.attention import capture
 from regard.nn.cache import Memory
 from regard.nn.layout import Padded
 
@@ -155,9 +156,29 @@ class MaskPredictor(Translator):
         return found
 
     def feed(self, sources: list[list[int]], targets: list[list[int]]) -> Tensor:
-        """Logits (B, T, V) of given outputs, with nothing hidden."""
+        """Logits (B, T, V) of given outputs, with nothing hidden. It is what a `capture` around `translate` sees."""
         src, src_layout = rectangle(sources, self.device)
         return self.model(src, src_layout, *rectangle(targets, self.device))
+
+    @torch.inference_mode()
+    def attend(self, translation: Translation) -> dict[str, Tensor]:
+        """Every attention of one translation: module path → (H, Q, K). Each target token looks from behind a mask, with
+        all others known: in training, places that are not hidden answer for nothing, and look about at random."""
+        tokens, T = translation.target_tokens, len(translation.target_tokens)
+        rows = [[*tokens[:i], MASK, *tokens[i + 1 :]] for i in range(T)]
+        with capture(self.model) as maps:
+            self.feed([translation.source_tokens] * T, rows)
+        each = torch.arange(T, device=self.device)
+        return {
+            path: weights[0] if path.startswith("encoder") else weights[each, :, each].transpose(0, 1)
+            for path, weights in maps.items()
+        }
+
+    def align(self, translations: Sequence[Translation]) -> list[list[tuple[int, int]]]:
+        path = self.alignment_path
+        return [
+            self.links(one, self.attend(one)[path].mean(dim=0)) if one.target_tokens else [] for one in translations
+        ]
 
     def axes(self, translation: Translation, path: str) -> tuple[list[str], list[str]]:
         source = self.tokenizers.source.pieces(translation.source_tokens)

@@ -225,3 +225,26 @@ def test_attention_has_rows_and_columns_for_every_token(translator: MaskPredicto
         assert one.weights.shape[1:] == (len(one.rows), len(one.columns))
     assert view.maps[0].rows[0] == "<length>"
     assert alignment_picture(translator, found)
+
+
+@torch.inference_mode()
+def test_each_token_looks_from_behind_a_mask(translator: MaskPredictor, reverser_test: Corpus) -> None:
+    found = [best[0] for best in translator.search(reverser_test.source[:5])]
+    for one in found:
+        attended, src = translator.attend(one), torch.tensor([one.source_tokens])
+        for i in range(len(one.target_tokens)):
+            tgt = torch.tensor([one.target_tokens])
+            tgt[0, i] = MASK
+            with regard.capture(translator.model) as maps:
+                translator.model(src, Padded.of([src.shape[1]]), tgt, Padded.of([tgt.shape[1]]))
+            for path in ("decoder.layers.0.self_attn", "decoder.layers.1.cross_attn"):
+                torch.testing.assert_close(attended[path][:, i], maps[path][0, :, i], atol=1e-5, rtol=1e-4)
+
+
+def test_alignments_of_reversed_words_run_backwards(translator: MaskPredictor, reverser_test: Corpus) -> None:
+    sentences = [line for line in reverser_test.source if len(line.split()) > 3][:20]
+    found = [best[0] for best in translator.search(["", *sentences])]
+    links = translator.align(found)
+    assert links[0] == []
+    right = [s + t == len(one.source.split()) - 1 for one, pairs in zip(found, links, strict=True) for s, t in pairs]
+    assert sum(right) / len(right) > 0.7
