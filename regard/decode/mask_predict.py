@@ -1,9 +1,9 @@
 """Mask-predict: *Mask-Predict* (Ghazvininejad et al. 2019), §3.
 
-    t = 0:       predict all N tokens from masks alone
-    0 < t < T:   hide the n = ⌊N · (T − t) / T⌋ tokens of lowest probability (at least one), predict them again   (§3.1)
-    a token hidden gets     y_i = argmax_w P(y_i = w | X, Y_obs),  p_i = max_w P(y_i = w | X, Y_obs)              (§3.2)
-    one that is not hidden keeps its token and its probability
+    t = 0:       predict all N tokens from masks alone                                                      (§3.1)
+    0 < t < T:   hide the n = ⌊N · (T − t) / T⌋ tokens of lowest probability (at least one), predict them again
+    a hidden one gets     y_i = argmax_w P(y_i = w | X, Y_obs),  p_i = max_w P(y_i = w | X, Y_obs)
+    any other keeps its token and its probability
 
 The decoder is called T times, whatever the length: N / T tokens a call. The ℓ most likely lengths are tried side by
 side, and the translation with the highest mean of log p_i is taken (§3.3). A target has two tokens at least, of which
