@@ -31,6 +31,7 @@ class DataConfig:
     train: tuple[str, ...] = ()  # [source file, target file], plain or compressed (.gz, .xz, .zst)
     valid: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
+    train_target: str = ""  # a file in the place of a named corpus's training targets: a teacher's translations
     train_size: int = 100_000  # pairs drawn from a built-in corpus
     valid_size: int = 500
     test_size: int = 1_000
@@ -45,6 +46,8 @@ class DataConfig:
         given = [*named, *(key for key in ("train", "valid", "test") if getattr(self, key))]
         if named and len(given) > 1:
             raise RegardError(f"data.{given[0]} and data.{given[1]} exclude each other: remove one of them.")
+        if self.train_target and not self.corpus:
+            raise RegardError("data.train_target needs data.corpus: in data.train, name the target file itself.")
         at_least(self, "data", train_size=1, valid_size=1, test_size=1, max_length=2)
 
 
@@ -84,7 +87,7 @@ class TransformerConfig:
     norm_eps: float = 1e-6
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
     sinusoid: Literal["interleaved", "halves"] = "interleaved"
-    max_positions: int = 1024  # rows of a learned position table
+    max_positions: int = 1024  # rows of a learned position table; lengths a masked model knows, from 0
     activation: Literal["relu", "swish", "gelu"] = "relu"
     attention_bias: bool = False
     output_bias: bool = False
@@ -161,7 +164,8 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class DecodeConfig:
-    """Beam search as in §6.1, and what else may be asked of it. Lengths are in tokens, the end symbol among them."""
+    """Beam search as in §6.1 and what else may be asked of it; mask-predict as in Ghazvininejad et al. (2019), §3.
+    Lengths are in tokens, the end symbol among them."""
 
     beam_size: int = 4
     length_penalty: float = 0.6  # α
@@ -177,13 +181,15 @@ class DecodeConfig:
     top_p: float = 1.0  # draw from the fewest tokens that together are this probable
     seed: int = 1  # of what is drawn
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"  # float32 on a CPU, bfloat16 on a GPU
+    iterations: int = 10  # T of mask-predict: passes of the decoder
+    length_candidates: int = 5  # ℓ of mask-predict: target lengths tried side by side
     batch_sentences: int = 64
     alignment_layer: int = -1  # decoder layer whose cross-attention gives word alignments
 
     def __post_init__(self) -> None:
         at_least(
             self, "decode", beam_size=1, extra_length=1, batch_sentences=1, coverage_penalty=0, min_length=0,
-            max_length=0, no_repeat_ngram=0, top_k=0, seed=0,
+            max_length=0, no_repeat_ngram=0, top_k=0, seed=0, iterations=1, length_candidates=1,
         )  # fmt: skip
         if self.max_length and self.min_length > self.max_length:
             raise RegardError(
@@ -204,7 +210,7 @@ class Recipe:
     """Everything that decides a run."""
 
     name: str = "run"
-    task: Literal["translation"] = "translation"
+    task: Literal["translation", "mask_predict"] = "translation"  # from left to right, or masked tokens all at once
     seed: int = 1
     init: str = ""  # another run whose weights and tokenizer this one starts from
     data: DataConfig = field(default_factory=DataConfig)
@@ -221,6 +227,33 @@ class Recipe:
                 f"data.max_length = {self.data.max_length} tokens need more than model.max_positions = "
                 f"{self.model.max_positions} learned positions: change one of them."
             )
+        if self.task == "mask_predict" and self.data.max_length >= self.model.max_positions:
+            raise RegardError(
+                f"data.max_length = {self.data.max_length} must be less than model.max_positions = "
+                f"{self.model.max_positions}, up to which a masked model knows lengths: change one of them."
+            )
+        for key in FOREIGN[self.task]:
+            if getattr(self.decode, key) != getattr(DecodeConfig, key):
+                raise RegardError(foreign(self.task, key))
+
+
+# Keys of [decode] that mean nothing to a task.
+FOREIGN = {
+    "translation": ("iterations", "length_candidates"),
+    "mask_predict": (
+        "beam_size", "length_penalty", "normalization", "coverage_penalty", "extra_length", "min_length", "max_length",
+        "no_repeat_ngram", "sample", "temperature", "top_k", "top_p", "seed",
+    ),
+}  # fmt: skip
+
+
+def foreign(task: str, key: str) -> str:
+    """Why a key of [decode] is refused."""
+    (own,) = (keys for other, keys in FOREIGN.items() if other != task)
+    return (
+        f'decode.{key} means nothing to a model of task = "{task}", whose keys are decode.{", decode.".join(own)}: '
+        "leave it out."
+    )
 
 
 def at_least(section: object, where: str, **minima: float) -> None:
@@ -277,8 +310,9 @@ def locate(values: dict[str, Any], folder: Path) -> None:
         files = data.get(split)
         if isinstance(files, list) and all(isinstance(file, str) for file in files):
             data[split] = [str((folder / file).resolve()) for file in files]
-    if isinstance(data.get("prepared"), str) and data["prepared"]:
-        data["prepared"] = str((folder / data["prepared"]).resolve())
+    for key in ("prepared", "train_target"):
+        if isinstance(data.get(key), str) and data[key]:
+            data[key] = str((folder / data[key]).resolve())
 
 
 def shipped() -> dict[str, Path]:

@@ -104,3 +104,28 @@ def reverser(reverser_recipe: dict[str, Any], tmp_path_factory: pytest.TempPathF
 @pytest.fixture(scope="session")
 def reverser_test(reverser_recipe: dict[str, Any]) -> Corpus:
     return load_required(resolve(reverser_recipe).data, "test")
+
+
+@pytest.fixture(scope="session")
+def masked_reverser_recipe() -> dict[str, Any]:
+    """The same for mask-predict: learned in some seconds, and nearly right."""
+    return {
+        "name": "masked-reverser",
+        "task": "mask_predict",
+        "data": {"corpus": "reverse", "train_size": 20_000, "valid_size": 20, "test_size": 150, "max_length": 60},
+        "tokenizer": {"vocab_size": 77},
+        "model": {"n_layers": 2, "d_model": 64, "d_ff": 128, "n_heads": 4, "dropout": 0.0, "max_positions": 64},
+        "train": {
+            "steps": 400, "batch_tokens": 800, "schedule": "linear", "warmup_steps": 60, "peak_lr": 3e-3,
+            "valid_every": 400, "save_every": 400, "average": 1, "tensorboard": False,
+        },
+        "decode": {"length_candidates": 3},
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def masked_reverser(masked_reverser_recipe: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its run, which is nobody's to change."""
+    run = tmp_path_factory.mktemp("masked-reverser") / "run"
+    fit(masked_reverser_recipe, run)
+    return run

@@ -41,6 +41,10 @@ def test_defaults_are_the_papers_base_model() -> None:
         ({"train": {"lr_scale": -1.0}}, r"train\.lr_scale = -1\.0 must be at least 0"),
         ({"train": {"best_by": "bleu", "valid_sentences": 0}}, r"needs train\.valid_sentences of at least 1"),
         ({"train": {"keep": 2, "average": 5}}, r"train\.average = 5 needs train\.keep"),
+        ({"data": {"train_target": "x.de"}}, r"data\.train_target needs data\.corpus"),
+        ({"decode": {"iterations": 4}}, r"decode\.iterations means nothing to a model of task = \"translation\""),
+        ({"task": "mask_predict", "decode": {"beam_size": 1}}, r"decode\.beam_size means nothing to a model of task"),
+        ({"task": "mask_predict", "data": {"max_length": 1024}}, r"must be less than model\.max_positions = 1024"),
     ],
 )
 def test_what_is_wrong_is_named_with_the_fix(values: dict[str, object], message: str) -> None:

@@ -14,6 +14,8 @@ from regard.cli.options import (
     BatchSentences,
     Beam,
     Device,
+    Iterations,
+    LengthCandidates,
     Penalty,
     Threads,
     Weights,
@@ -80,6 +82,8 @@ def evaluate(
     weights: Weights = "auto",
     beam: Beam = None,
     length_penalty: Penalty = None,
+    iterations: Iterations = None,
+    length_candidates: LengthCandidates = None,
     batch: BatchSentences = None,
     device: Device = "auto",
     threads: Threads = None,
@@ -127,18 +131,20 @@ def evaluate(
     if baseline and not baseline.is_dir():
         sets = [with_baseline_text(sets, baseline)]
     options = given(beam_size=beam, length_penalty=length_penalty, batch_sentences=batch)
+    options |= given(iterations=iterations, length_candidates=length_candidates)
     model = None
+    other = open_model(baseline, weights, device, threads) if baseline and baseline.is_dir() else None
     if run:
         model = open_model(run, weights, device, threads)
-        model.config = model.options(**options)
+        model.config = model.options(**own_options(model, other, options))
         if log_probs:
             print_log_probs(str(run), model, sets[0], as_json)
             return
         sets = [replace(one, texts=translated(model, one, str(run))) for one in sets]
     if save:
         write_atomically(save, "".join(f"{text}\n" for text in sets[0].texts))
-    if baseline and baseline.is_dir():
-        sets = with_baseline_run(sets, baseline, open_model(baseline, weights, device, threads), options)
+    if baseline and other:
+        sets = with_baseline_run(sets, baseline, other, own_options(other, model, options))
     judged = [judged_set(one, styles, by_length or bool(plot), model) for one in sets]
     names = [str(run or hypotheses), *([str(baseline)] if baseline else [])]
     if plot:
@@ -231,6 +237,14 @@ def with_baseline_run(
 ) -> list[ScoredSet]:
     model.config = model.options(**options)
     return [replace(one, baseline=translated(model, one, str(baseline))) for one in sets]
+
+
+def own_options(model: Translator, other: Translator | None, options: dict[str, Any]) -> dict[str, Any]:
+    """The options without those that are meant for the other model of a comparison, which is of another kind."""
+    from regard.config import FOREIGN
+
+    others = set(FOREIGN[model.task]) - set(FOREIGN[other.task]) if other else set()
+    return {key: value for key, value in options.items() if key not in others}
 
 
 def judged_set(one: ScoredSet, styles: list[Style], lengths: bool, model: Translator | None) -> Judgement:

@@ -103,6 +103,16 @@ Seed = Annotated[
     int | None,
     typer.Option("--seed", min=0, help="Another seed draws others; the same, the same.", rich_help_panel=DRAWING),
 ]
+Iterations = Annotated[
+    int | None,
+    typer.Option("--iterations", min=1, help="T of mask-predict. Else the recipe's.", show_default=False),
+]
+LengthCandidates = Annotated[
+    int | None,
+    typer.Option(
+        "--length-candidates", min=1, help="Lengths that mask-predict tries. Else the recipe's.", show_default=False
+    ),
+]
 BatchSentences = Annotated[int | None, typer.Option("--batch", min=1, help="Sentences translated at once.")]
 Weights = Annotated[
     str, typer.Option("--weights", help="averaged, ema, best, last, or auto: the first of these there is.")

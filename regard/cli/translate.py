@@ -25,6 +25,8 @@ from regard.cli.options import (
     Forbid,
     ForbidFile,
     GlossaryFile,
+    Iterations,
+    LengthCandidates,
     MaxLength,
     MinLength,
     NoRepeat,
@@ -97,6 +99,8 @@ def translate(
     no_repeat_ngram: NoRepeat = None,
     precision: Precision = None,
     partners: Partners = None,
+    iterations: Iterations = None,
+    length_candidates: LengthCandidates = None,
     glossary: GlossaryFile = None,
     forbid: Forbid = None,
     forbid_file: ForbidFile = None,
@@ -157,12 +161,12 @@ def translate(
             beam_size=beam, length_penalty=length_penalty, normalization=normalization, batch_sentences=batch,
             coverage_penalty=coverage_penalty, min_length=min_length, max_length=max_length, precision=precision,
             no_repeat_ngram=no_repeat_ngram, sample=sample or None, temperature=temperature, top_k=top_k, top_p=top_p,
-            seed=seed,
+            seed=seed, iterations=iterations, length_candidates=length_candidates,
         ),
     )  # fmt: skip
     style = LineFormat(n_best=n_best, scores=scores, as_json=as_json)
     verifier = Verifier(model) if verify_batch else None
-    lines = LineTranslator(model, style, alignments, asked, verifier, warn)
+    lines = LineTranslator(model, style, alignments, asked, verifier, remark=warn)
     chunk = chunk or BATCHES * model.config.batch_sentences
     if source and output:
         where = settings.device if model.engine else model.device
@@ -170,11 +174,15 @@ def translate(
         with meter() as shown:
             lines = replace(lines, progress=shown.line)
             n = jobs.run(job, lines, model.engine.at_once if model.engine else 1, restart, shown.chunk, warn)
+        if lines.calls.calls:
+            warn(lines.calls.summary())
         warn(f"{n:,} lines translated to {output}.")
         return
     if typed:
         warn("Type a sentence and Enter; Ctrl-D ends.")
     stream(source, chunk, lines)
+    if lines.calls.calls:
+        warn(lines.calls.summary())
     if verifier:
         warn(verifier.summary())
         if verifier.defects:

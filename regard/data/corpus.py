@@ -32,7 +32,26 @@ class Corpus:
 
 
 def load(config: DataConfig, split: str) -> Corpus | None:
-    """A split of the recipe's corpus (train, valid, test, combinations); None where the recipe has none."""
+    """A split of the recipe's text (train, valid, test, combinations); None where the recipe has none."""
+    corpus = load_own(config, split)
+    if corpus and split == "train" and config.train_target:
+        return with_target(corpus, Path(config.train_target))
+    return corpus
+
+
+def with_target(corpus: Corpus, file: Path) -> Corpus:
+    """The same sources with other translations, whose word alignments nobody knows."""
+    target = list(read_lines(file))
+    if len(target) != len(corpus):
+        raise RegardError(
+            f"data.train_target = {file} has {len(target):,} lines but the training text has {len(corpus):,}: "
+            "translate all of it, e.g. with regard evaluate TEACHER --split train --save FILE."
+        )
+    return Corpus(corpus.name, corpus.source, target)
+
+
+def load_own(config: DataConfig, split: str) -> Corpus | None:
+    """The same as it is without a teacher's translations."""
     if config.prepared:
         from regard.data.prepared import Prepared  # it reads with what is here
 

@@ -60,14 +60,20 @@ class SampledRagged:
         return Ragged(drawn.values, drawn.offsets[words.offsets])
 
     def draw(self, numbers: np.ndarray, words: Ragged) -> np.ndarray:
-        """Which segmentation each word gets: a hash (splitmix64) of seed, number and place."""
+        """Which segmentation each word gets."""
         places = np.arange(len(words.values)) - np.repeat(words.offsets[:-1], words.lengths)
-        with np.errstate(over="ignore"):
-            x = np.repeat(numbers, words.lengths).astype(np.uint64) * MIX[0] + np.uint64(self.seed)
-            x = (x + places.astype(np.uint64)) * MIX[0]
-            x = (x ^ (x >> np.uint64(30))) * MIX[1]
-            x = (x ^ (x >> np.uint64(27))) * MIX[2]
-            return ((x ^ (x >> np.uint64(31))) % np.uint64(self.n_variants)).astype(np.int64)
+        drawn = chance(self.seed, np.repeat(numbers, words.lengths), places)
+        return (drawn % np.uint64(self.n_variants)).astype(np.int64)
+
+
+def chance(seed: int, numbers: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """64 random bits for each place in each example, always the same: a hash (splitmix64) of seed, number and place."""
+    with np.errstate(over="ignore"):
+        x = numbers.astype(np.uint64) * MIX[0] + np.uint64(seed)
+        x = (x + places.astype(np.uint64)) * MIX[0]
+        x = (x ^ (x >> np.uint64(30))) * MIX[1]
+        x = (x ^ (x >> np.uint64(27))) * MIX[2]
+        return x ^ (x >> np.uint64(31))
 
 
 def sampled(tokenizer: Tokenizer, kind: str, tokens: Ragged, alpha: float, seed: int, longest: int) -> SampledRagged:

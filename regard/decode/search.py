@@ -110,6 +110,7 @@ class Hypothesis:
     tokens: list[int]  # without the start symbol; the end symbol is last unless the length limit came first
     log_prob: float
     score: float  # log_prob over the length normalisation
+    calls: int = 0  # of the decoder, where they are not one for each token
 
 
 def gnmt(length: Tensor, alpha: float) -> Tensor:

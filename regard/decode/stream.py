@@ -68,6 +68,9 @@ class LineFormat:
 
     def record(self, best: list[Translation], links: list[str]) -> dict[str, Any]:
         translations = [{"text": t.text, "score": t.score, "log_prob": t.log_prob} for t in best]
+        for translation, found in zip(translations, best, strict=True):
+            if found.calls:
+                translation["calls"] = found.calls
         for translation, alignment in zip(translations, links, strict=False):
             translation["alignment"] = alignment
         return {"source": best[0].source, "translations": translations}
@@ -105,6 +108,22 @@ class Verifier:
         )
 
 
+@dataclass
+class Calls:
+    """How often a decoder was called that gives several tokens a call."""
+
+    tokens: int = 0
+    calls: int = 0
+
+    def count(self, best: list[Translation]) -> None:
+        self.tokens += sum(len(one.target_tokens) for one in best if one.calls)
+        self.calls += sum(one.calls for one in best)
+
+    def summary(self) -> str:
+        each = self.tokens / self.calls
+        return f"{self.tokens:,} tokens in {self.calls:,} calls of the decoder: {each:.2f} tokens a call."
+
+
 @dataclass(frozen=True)
 class Asked:
     """What is asked of translations, line by line."""
@@ -134,6 +153,7 @@ class LineTranslator:
     alignments: bool = False
     asked: Asked = field(default_factory=Asked)
     verifier: Verifier | None = None
+    calls: Calls = field(default_factory=Calls)
     remark: Callable[[str], None] = lambda text: None
     progress: Callable[[int], None] = lambda line: None
 
@@ -146,6 +166,7 @@ class LineTranslator:
         for number, (best, *_) in enumerate(found, start=first + 1):
             if best.cut:
                 self.remark(f"line {number}: its last {best.cut} tokens are beyond the model's positions and were cut")
+        self.calls.count([best for best, *_ in found])
         if self.verifier:
             self.verifier.check(first, [best for best, *_ in found])
         every = [one for best in found for one in best]

@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, overload
+from typing import Any, ClassVar, overload
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.config import DecodeConfig, read_section
+from regard.config import FOREIGN, DecodeConfig, foreign, read_section
 from regard.data.batching import in_order_of_length
 from regard.data.tokenizer import BOS, EOS, PAD, SYMBOLS, UNK, TokenizerPair
 from regard.decode.constraints import Coverage, Forbidden, MinLength, NoRepeats, Prefix, Required
@@ -41,6 +41,7 @@ class Translation:
     source_tokens: list[int]
     target_tokens: list[int]
     cut: int = 0  # source tokens beyond the model's positions, which it has not seen
+    calls: int = 0  # of the decoder, where they are not one for each token
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,8 @@ class Translator:
     there is an `engine`, that searches in place of the model, which then may be one of the shape alone, on torch's meta
     device: it gives no alignments and no attention.
     """
+
+    task: ClassVar[str] = "translation"
 
     def __init__(
         self,
@@ -112,6 +115,9 @@ class Translator:
 
     def options(self, **changes: Any) -> DecodeConfig:
         """The decoding options with some keys changed; a wrong key or value is named."""
+        for key in changes:
+            if key in FOREIGN[self.task]:
+                raise RegardError(foreign(self.task, key))
         return read_section(DecodeConfig, {**vars(self.config), **changes}, "decode.")
 
     @torch.inference_mode()
@@ -299,7 +305,8 @@ class Translator:
 
     def translation(self, source: str, tokens: list[int], hypothesis: Hypothesis, cut: int) -> Translation:
         text = self.tokenizers.target.decode(hypothesis.tokens)
-        return Translation(source, text, hypothesis.score, hypothesis.log_prob, tokens, hypothesis.tokens, cut)
+        found = Translation(source, text, hypothesis.score, hypothesis.log_prob, tokens, hypothesis.tokens, cut)
+        return replace(found, calls=hypothesis.calls)
 
     def feed(self, sources: list[list[int]], targets: list[list[int]]) -> Tensor:
         """Logits (B, T, V) of given outputs, in one pass (teacher forcing)."""
@@ -315,6 +322,15 @@ class Translator:
         with capture(self.model) as maps:
             self.feed([translation.source_tokens], [translation.target_tokens])
         return {path: weights[0] for path, weights in maps.items()}
+
+    def axes(self, translation: Translation, path: str) -> tuple[list[str], list[str]]:
+        """The tokens that the rows and the columns of an attention stand for."""
+        source = self.tokenizers.source.pieces(translation.source_tokens)
+        if path.startswith("encoder"):
+            return source, source
+        produced = self.tokenizers.target.pieces(translation.target_tokens)
+        given = self.tokenizers.target.pieces([self.start, *translation.target_tokens[:-1]])
+        return produced, given if path.endswith("self_attn") else source
 
     @torch.inference_mode()
     def align(self, translations: Sequence[Translation]) -> list[list[tuple[int, int]]]:

@@ -68,8 +68,9 @@ def kinds_of_heads(translator: Translator, sources: Sequence[str], targets: Sequ
         translator.feed(src, tgt)
     kinds = {}
     for path, weights in maps.items():
-        causal = path.startswith("decoder") and path.endswith("self_attn")
-        rows, columns = (tgt if path.startswith("decoder") else src), (tgt if causal else src)
+        itself = path.startswith("decoder") and path.endswith("self_attn")
+        causal = itself and translator.model.causal
+        rows, columns = (tgt if path.startswith("decoder") else src), (tgt if itself else src)
         measured = torch.stack(
             [
                 measure(one[:, : len(q), : len(k)].float(), causal)

@@ -46,7 +46,7 @@ def write_safetensors(translator: Translator, recipe: Recipe, folder: Path, quan
     tensors = {name: tensor.cpu().contiguous() for name, tensor in weights(translator.model).items()}
     note = json.dumps({"steps": [], "checksum": tensor_digest(tensors)})
     save_file(tensors, folder / Run(folder).averaged.name, metadata={"regard": note})
-    data = replace(recipe.data, train=(), valid=(), test=(), prepared="")
+    data = replace(recipe.data, train=(), valid=(), test=(), train_target="", prepared="")
     (folder / "recipe.toml").write_text(to_toml(replace(recipe, init="", data=data)), encoding="utf-8")
 
 
@@ -98,6 +98,8 @@ def export(run: Path, to: str, out: Path, quantization: str = "float32", weights
     recipe, translator = Run.open(run).recipe, load(run, weights, device="cpu")
     kind = FORMATS[to]
     refused = kind.refusals(recipe.model)
+    if recipe.task != "translation" and to != "safetensors":
+        refused = [f'A model of task = "{recipe.task}" is a run of our own alone: --to safetensors holds it']
     if refused:
         raise RegardError(f"{to} cannot hold this model. {'. '.join(refused)}.")
     new = out.with_name(f".{out.name}.new")

@@ -11,6 +11,7 @@ Departures from the paper: none in the defaults; `TransformerConfig` names every
 from __future__ import annotations
 
 import sys
+from typing import ClassVar
 
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
@@ -38,8 +39,9 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    def __init__(self, config: TransformerConfig) -> None:
+    def __init__(self, config: TransformerConfig, causal: bool = True) -> None:
         super().__init__()
+        self.causal = causal
         self.self_attn = multi_head(config)
         self.self_attn_residual = residual(config)
         self.cross_attn = multi_head(config)
@@ -49,7 +51,7 @@ class DecoderLayer(nn.Module):
 
     def forward(self, x: Tensor, layout: Layout, memory: Tensor, memory_layout: Layout) -> Tensor:
         """x: (B, T, D)   memory: (B, S, D)   → (B, T, D)."""
-        x = self.self_attn_residual(x, lambda y: self.self_attn(y, layout, causal=True))
+        x = self.self_attn_residual(x, lambda y: self.self_attn(y, layout, causal=self.causal))
         x = self.cross_attn_residual(x, lambda y: self.cross_attn(y, layout, memory, memory_layout))
         return self.feed_forward_residual(x, self.feed_forward)
 
@@ -74,12 +76,12 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """N decoder layers; pre-norm adds a last normalisation."""
+    """N decoder layers; pre-norm adds a last normalisation. A causal one sees no later positions."""
 
-    def __init__(self, config: TransformerConfig) -> None:
+    def __init__(self, config: TransformerConfig, causal: bool = True) -> None:
         super().__init__()
         n_layers = config.n_decoder_layers or config.n_layers
-        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(n_layers))
+        self.layers = nn.ModuleList(DecoderLayer(config, causal) for _ in range(n_layers))
         self.norm = final_norm(config)
         self.recompute = False
 
@@ -96,6 +98,8 @@ class Decoder(nn.Module):
 class Transformer(nn.Module):
     """Encoder and decoder with their embeddings and the output projection."""
 
+    causal: ClassVar[bool] = True  # whether the decoder reads from left to right
+
     def __init__(self, config: TransformerConfig, source_vocab: int, target_vocab: int | None = None) -> None:
         super().__init__()
         self.config = config
@@ -105,7 +109,7 @@ class Transformer(nn.Module):
         self.source_embedding = Embedding(source, position_table(config), config.dropout)
         self.target_embedding = Embedding(target, position_table(config), config.dropout)
         self.encoder = Encoder(config)
-        self.decoder = Decoder(config)
+        self.decoder = Decoder(config, self.causal)
         self.output = nn.Linear(config.d_model, target_vocab, bias=config.output_bias)
         initialise(self)
         for module in self.modules():

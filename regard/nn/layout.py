@@ -54,6 +54,15 @@ class Layout(Protocol):
 
     def to(self, device: torch.device) -> Layout: ...
 
+    def led(self) -> Layout:
+        """The layout of the same sequences with one position more before each."""
+
+    def lead(self, first: Tensor, x: Tensor) -> Tensor:
+        """first (…) before every sequence of this layout's tensor → a tensor of `led()`."""
+
+    def unlead(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """A tensor of `led()` → what stands first in each sequence, (B, …), and the rest, in this layout."""
+
 
 @dataclass(frozen=True)
 class Padded:
@@ -82,6 +91,17 @@ class Padded:
 
     def to(self, device: torch.device) -> Padded:
         return Padded(self.mask.to(device), self.positions.to(device), self.size, self.full)
+
+    def led(self) -> Padded:
+        first = torch.ones_like(self.mask[:, :1]), torch.zeros_like(self.positions[:, :1])
+        mask, positions = torch.cat([first[0], self.mask], dim=1), torch.cat([first[1], self.positions + 1], dim=1)
+        return Padded(mask, positions, self.size + 1, self.full)
+
+    def lead(self, first: Tensor, x: Tensor) -> Tensor:
+        return torch.cat([first.to(x.dtype).expand(len(x), 1, *x.shape[2:]), x], dim=1)
+
+    def unlead(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x[:, 0], x[:, 1:]
 
 
 class Room(NamedTuple):
@@ -156,3 +176,28 @@ class Packed:
 
     def to(self, device: torch.device) -> Packed:
         return Packed(self.offsets.to(device), self.positions.to(device), self.slots.to(device), self.size, self.full)
+
+    def led(self) -> Packed:
+        # Empty sequences get their position too: how many positions there are depends on tensor shapes alone.
+        rows, firsts, places = self.led_places()
+        every = torch.arange(len(firsts), device=rows.device)
+        total = len(rows) + len(firsts)
+        positions = rows.new_zeros(total).index_copy(0, places, self.positions + 1)
+        led_rows = rows.new_zeros(total).index_copy(0, places, rows).index_copy(0, firsts, every)
+        offsets = torch.cat([firsts, self.offsets[-1:] + len(firsts)])
+        return Packed(offsets, positions, led_rows * (self.size + 1) + positions, self.size + 1, self.full)
+
+    def lead(self, first: Tensor, x: Tensor) -> Tensor:
+        _, firsts, places = self.led_places()
+        led = x.new_zeros(len(x) + len(firsts), *x.shape[1:]).index_copy(0, places, x)
+        return led.index_copy(0, firsts, first.to(x.dtype).expand(len(firsts), *x.shape[1:]))
+
+    def unlead(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        _, firsts, places = self.led_places()
+        return x.index_select(0, firsts), x.index_select(0, places)
+
+    def led_places(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The sequence of each position; where each sequence begins in `led()`; where each position comes to lie."""
+        rows = self.slots // max(self.size, 1)
+        firsts = self.offsets[:-1] + torch.arange(len(self.offsets) - 1, device=rows.device)
+        return rows, firsts, torch.arange(len(rows), device=rows.device) + rows + 1

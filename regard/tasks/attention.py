@@ -20,14 +20,10 @@ def draw(translator: Translator, translation: Translation, folder: Path, name: s
 
 def attention_view(translator: Translator, translation: Translation) -> AttentionView:
     """Every attention of a translation with the tokens that its rows and columns stand for."""
-    source = translator.tokenizers.source.pieces(translation.source_tokens)
-    produced = translator.tokenizers.target.pieces(translation.target_tokens)
-    given = translator.tokenizers.target.pieces([translator.start, *translation.target_tokens[:-1]])
-    maps = []
-    for path, weights in translator.attend(translation).items():
-        rows = source if path.startswith("encoder") else produced
-        columns = given if path.startswith("decoder") and path.endswith("self_attn") else source
-        maps.append(AttentionMap(path, rows, columns, weights.float().cpu().numpy()))
+    maps = [
+        AttentionMap(path, *translator.axes(translation, path), weights.float().cpu().numpy())
+        for path, weights in translator.attend(translation).items()
+    ]
     return AttentionView(translator.name, translation.source, translation.text, maps)
 
 

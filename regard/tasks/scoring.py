@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from regard.data.corpus import Corpus
 from regard.data.tokenizer import SYMBOLS
 from regard.decode.translator import Translation, Translator
+from regard.errors import RegardError
 from regard.evaluate.alignment import alignment_error_rate
 from regard.evaluate.bleu import Score
 from regard.evaluate.texts import judge
@@ -44,13 +45,14 @@ def evaluate(
 
 
 def model_scores(translator: Translator, corpus: Corpus, batch_tokens: int = 4_000) -> list[Score]:
-    """What only the model can say: perplexity of the references and, where the corpus knows its word alignments, the
-    error rate of those read off cross-attention."""
-    pairs = Pairs.encode(translator.tokenizers, corpus)
-    fitting, too_long = within(pairs, translator.model.longest)
-    nll, n_tokens = score_pairs(translator.model, fitting, batch_tokens, translator.device)
-    note = f", {len(too_long)} pairs beyond the model's positions left out" if too_long else ""
-    scores = [Score("perplexity", math.exp(min(nll / n_tokens, 700.0)), signature=f"per subword{note}")]
+    """What only the model can say: perplexity of the references, where it reads from left to right, and where the
+    corpus knows its word alignments, the error rate of those read off cross-attention."""
+    pairs, scores = Pairs.encode(translator.tokenizers, corpus), list[Score]()
+    if translator.model.causal:
+        fitting, too_long = within(pairs, translator.model.longest)
+        nll, n_tokens = score_pairs(translator.model, fitting, batch_tokens, translator.device)
+        note = f", {len(too_long)} pairs beyond the model's positions left out" if too_long else ""
+        scores.append(Score("perplexity", math.exp(min(nll / n_tokens, 700.0)), signature=f"per subword{note}"))
     if corpus.alignments is not None:
         # The truth is known for the reference's words, so the reference is what must be aligned.
         references = [
@@ -77,6 +79,10 @@ def log_probs(
     translator: Translator, corpus: Corpus, batch_tokens: int = 4_000, progress: Callable[[int], None] | None = None
 ) -> list[PairScore]:
     """The model's log-probability of each given pair (forced decoding), in the order of the corpus."""
+    if not translator.model.causal:
+        raise RegardError(
+            "--log-probs needs a model that reads from left to right: a masked one gives sentences no probability."
+        )
     pairs, model = Pairs.encode(translator.tokenizers, corpus), translator.model
     found = [PairScore(None, int(length)) for length in pairs.target.lengths]
     done = 0

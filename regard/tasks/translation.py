@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import math
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any, Generic, TypeAlias
 
 import numpy as np
 import torch
@@ -24,11 +26,12 @@ from regard.data.tokenizer import PAD, SYMBOLS, Ragged, TokenizerPair
 from regard.decode.translator import Translator
 from regard.errors import RegardError
 from regard.evaluate.bleu import bleu
+from regard.models.masked import MaskedTransformer
 from regard.models.transformer import Transformer
 from regard.nn.layout import Layout, Packed, Padded, Room
 from regard.nn.loss import IGNORED, smoothed_cross_entropy
 from regard.nn.r_drop import r_drop_loss
-from regard.tasks.task import Validation, move, pin
+from regard.tasks.task import B, Validation, move, pin
 
 N_SAMPLES = 5
 
@@ -142,15 +145,14 @@ def arrange(flat: np.ndarray, lengths: np.ndarray, layout: str) -> tuple[Tensor,
     return (tokens, packed) if layout == "packed" else (packed.pad(tokens), Padded.of(lengths))
 
 
-class TranslationTask:
-    """One recipe's corpora, model and loss."""
+class PairTask(ABC, Generic[B]):
+    """One recipe's corpora and model. What a batch of them is, and its loss, its kinds say."""
 
     def __init__(self, recipe: Recipe, tokenizers: TokenizerPair, train: Pairs, valid: Corpus) -> None:
         self.recipe, self.tokenizers, self.valid_corpus = recipe, tokenizers, valid
         torch.manual_seed(recipe.seed)
         self.model = build(recipe, tokenizers)
         self.model.encoder.recompute = self.model.decoder.recompute = recipe.train.recompute
-        self.start = SYMBOLS[recipe.model.start]
         kept = fitting(train, recipe.data.max_length)
         self.pairs, self.too_long = train, np.setdiff1d(np.arange(len(train.source)), kept).tolist()
         if recipe.tokenizer.sampling:
@@ -160,6 +162,37 @@ class TranslationTask:
         self.order = BatchOrder(self.pairs.sides, recipe.train.batch_tokens, recipe.seed, padded=padded, only=kept)
         self.d_model = recipe.model.d_model
         self.fingerprints = {"tokenizer": tokenizers.hash, "training text": self.pairs.hash}
+
+    @abstractmethod
+    def n_tokens(self, numbers: np.ndarray) -> int: ...
+
+    @abstractmethod
+    def batch(self, numbers: np.ndarray, device: torch.device) -> B: ...
+
+    @abstractmethod
+    def loss(self, batch: B) -> Tensor: ...
+
+    @abstractmethod
+    def validate(self, device: torch.device) -> Validation: ...
+
+    def translated(self, translator: Translator, **options: Any) -> tuple[dict[str, float], list[str]]:
+        """BLEU of some held-out sentences, and a few of them to read."""
+        corpus, metrics, samples = self.valid_corpus, dict[str, float](), list[str]()
+        n = min(self.recipe.train.valid_sentences, len(corpus))
+        if n:
+            texts = translator.translate(corpus.source[:n], **options)
+            metrics["bleu"] = bleu(texts, corpus.target[:n], samples=0).value
+            for source, target, text in list(zip(corpus.source, corpus.target, texts, strict=False))[:N_SAMPLES]:
+                samples.append(f"source     {source}\nreference  {target}\noutput     {text}\n")
+        return metrics, samples
+
+
+class TranslationTask(PairTask[TranslationBatch]):
+    """Each token predicted from those before it."""
+
+    @property
+    def start(self) -> int:
+        return SYMBOLS[self.recipe.model.start]
 
     def n_tokens(self, numbers: np.ndarray) -> int:
         return len(self.pairs.take(numbers)[1].values)
@@ -183,15 +216,12 @@ class TranslationTask:
         nll, n_tokens = score_pairs(self.model, self.valid, self.recipe.train.batch_tokens, device)
         metrics = {"loss": nll / n_tokens, "perplexity": math.exp(min(nll / n_tokens, 50.0))}
         translator = Translator(self.recipe.name, self.model, self.tokenizers, self.recipe.decode)
-        n = min(self.recipe.train.valid_sentences, len(self.valid_corpus))
-        corpus, samples = self.valid_corpus, list[str]()
-        if n:
-            texts = translator.translate(corpus.source[:n], beam_size=1)
-            metrics["bleu"] = bleu(texts, corpus.target[:n], samples=0).value
-            for source, target, text in list(zip(corpus.source, corpus.target, texts, strict=False))[:N_SAMPLES]:
-                samples.append(f"source     {source}\nreference  {target}\noutput     {text}\n")
+        scores, samples = self.translated(translator, beam_size=1)
         self.model.train()
-        return Validation(metrics, samples)
+        return Validation(metrics | scores, samples)
+
+
+Kind: TypeAlias = Callable[[Recipe, TokenizerPair, Pairs, Corpus], PairTask[Any]]
 
 
 def prepare(
@@ -200,7 +230,8 @@ def prepare(
     initial: TokenizerPair | None,
     say: Callable[[str], None],
     once: Callable[[Callable[[], None]], object] = lambda action: action(),
-) -> TranslationTask:
+    kind: Kind = TranslationTask,
+) -> PairTask[Any]:
     """The task of a recipe: corpora read, tokenizer found or made, and a word on whatever is left out.
 
     `tokenizer` is the run's folder for it; `initial` the tokenizer of the run this one starts from. Where several
@@ -222,7 +253,7 @@ def prepare(
         once(partial(keep_tokenizers, tokenizer, lambda: initial or learn(recipe, train, say)))
         tokenizers = TokenizerPair.load(tokenizer)
         pairs, lines = Pairs.encode(tokenizers, train), train.lines
-    task = TranslationTask(recipe, tokenizers, pairs, valid)
+    task = kind(recipe, tokenizers, pairs, valid)
     limits = f"data.max_length = {recipe.data.max_length}", f"model.max_positions = {recipe.model.max_positions}"
     say_left_out(say, "train", task.too_long, lines, len(pairs.source), limits[0])
     say_left_out(say, "valid", task.too_long_to_validate, valid.lines, len(valid), limits[1])
@@ -281,8 +312,11 @@ def keep_tokenizers(folder: Path, make: Callable[[], TokenizerPair]) -> None:
     new.rename(folder)
 
 
+MODELS: dict[str, type[Transformer]] = {"translation": Transformer, "mask_predict": MaskedTransformer}
+
+
 def build(recipe: Recipe, tokenizers: TokenizerPair) -> Transformer:
-    return Transformer(recipe.model, tokenizers.source.vocab_size, tokenizers.target.vocab_size)
+    return MODELS[recipe.task](recipe.model, tokenizers.source.vocab_size, tokenizers.target.vocab_size)
 
 
 def fitting(pairs: Pairs, max_length: int) -> np.ndarray:

@@ -8,6 +8,7 @@ from pathlib import Path
 from torch import Tensor
 
 from regard.data.tokenizer import TokenizerPair
+from regard.decode.mask_predict import MaskPredictor
 from regard.decode.translator import Translator
 from regard.errors import RegardError
 from regard.models.transformer import Transformer
@@ -16,6 +17,7 @@ from regard.training import checkpoint
 from regard.training.device import pick
 from regard.training.run import Run
 
+TRANSLATORS: dict[str, type[Translator]] = {"translation": Translator, "mask_predict": MaskPredictor}
 WEIGHTS = ("auto", "averaged", "ema", "best", "last")
 
 
@@ -28,16 +30,23 @@ def load(run: str | Path | Sequence[str | Path], weights: str = "auto", device: 
     first, *others = (Run.open(one) for one in runs)
     tokenizers = TokenizerPair.load(first.tokenizer)
     for other in others:
-        if (
-            TokenizerPair.load(other.tokenizer).hash != tokenizers.hash
-            or other.recipe.model.start != first.recipe.model.start
-        ):
-            raise RegardError(
-                f"{other.path} has another vocabulary than {first.path}: runs translate together only with the same; "
-                "train one from the other's tokenizer with init."
-            )
+        check_together(first, other, tokenizers)
     model, *partners = (opened(one, tokenizers, weights, device) for one in (first, *others))
-    return Translator(first.recipe.name, model, tokenizers, first.recipe.decode, partners)
+    kind = TRANSLATORS[first.recipe.task]
+    return kind(first.recipe.name, model, tokenizers, first.recipe.decode, partners)
+
+
+def check_together(first: Run, other: Run, tokenizers: TokenizerPair) -> None:
+    """Whether two runs can produce each token together."""
+    for run in (first, other):
+        if run.recipe.task != "translation":
+            raise RegardError(f'{run.path} is a run of task = "{run.recipe.task}", which translates alone.')
+    same = TokenizerPair.load(other.tokenizer).hash == tokenizers.hash
+    if not same or other.recipe.model.start != first.recipe.model.start:
+        raise RegardError(
+            f"{other.path} has another vocabulary than {first.path}: runs translate together only with the same; "
+            "train one from the other's tokenizer with init."
+        )
 
 
 def opened(run: Run, tokenizers: TokenizerPair, which: str, device: str) -> Transformer:

@@ -70,7 +70,7 @@ class Run:
             raise RegardError(f"{path} is not empty and not a run directory: give another one with --run.")
         if run.steps():
             theirs = run.recipe
-            files = {split: getattr(recipe.data, split) for split in ("train", "valid", "test")}
+            files = {key: getattr(recipe.data, key) for key in ("train", "valid", "test", "train_target")}
             changed = differences(recipe, replace(theirs, data=replace(theirs.data, **files)))
             longer = extend and recipe.train.steps >= theirs.train.steps
             if longer and changed and theirs.train.schedule == "linear":

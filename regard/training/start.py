@@ -19,6 +19,7 @@ from regard.decode.translator import Translator
 from regard.errors import RegardError
 from regard.models.transformer import count_parameters
 from regard.tasks import translation
+from regard.tasks.mask_predict import MaskPredictTask
 from regard.training import checkpoint, ranks
 from regard.training.device import settle
 from regard.training.load import load, load_weights
@@ -26,6 +27,8 @@ from regard.training.loop import Loop
 from regard.training.progress import say
 from regard.training.report import report
 from regard.training.run import Run
+
+TASKS: dict[str, translation.Kind] = {"translation": translation.TranslationTask, "mask_predict": MaskPredictTask}
 
 
 def train(
@@ -78,7 +81,8 @@ def prepare(recipe: Recipe, run: Run, console: Console) -> Loop[Any]:
     initial = TokenizerPair.load(parent.tokenizer) if parent else None
     if parent:
         say(console, f"Starting from the weights and the tokenizer of {parent.path}.")
-    task = translation.prepare(recipe, run.tokenizer, initial, partial(say, console), ranks.lead)
+    kind = TASKS[recipe.task]
+    task = translation.prepare(recipe, run.tokenizer, initial, partial(say, console), ranks.lead, kind)
     if parent:
         start_from(parent, recipe.model, task.model)
     if recipe.train.steps < recipe.train.warmup_steps:
@@ -102,9 +106,12 @@ def where(device: torch.device) -> str:
 
 def parent_of(recipe: Recipe) -> Run | None:
     try:
-        return Run.open(recipe.init) if recipe.init else None
+        parent = Run.open(recipe.init) if recipe.init else None
     except RegardError as error:
         raise RegardError(f"init = {recipe.init} cannot be used: {error}") from None
+    if parent and parent.recipe.task != recipe.task:
+        raise RegardError(f'init = {recipe.init} is a run of task = "{parent.recipe.task}", not "{recipe.task}".')
+    return parent
 
 
 def start_from(other: Run, ours: TransformerConfig, model: nn.Module) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
-from regard.nn.layout import Packed, Padded
+from regard.nn.layout import Packed, Padded, Room
 
 LENGTHS = [[3, 1, 4], [2, 2], [0, 3], [5]]
 
@@ -36,3 +37,38 @@ def test_full_means_no_padding_at_all(layout: type[Padded] | type[Packed]) -> No
 
 def test_padding_is_zero() -> None:
     assert Packed.of([1, 2]).pad(torch.ones(3)).tolist() == [[1, 0], [1, 1]]
+
+
+@pytest.mark.parametrize("lengths", LENGTHS)
+def test_a_position_before_each_sequence_comes_and_goes(lengths: list[int]) -> None:
+    x, first = torch.randn(len(lengths), max(lengths), 3), torch.randn(3)
+    led_lengths = [length + 1 for length in lengths]
+    for layout in (Padded.of(lengths), Packed.of(lengths)):
+        mine = layout.unpad(x)
+        led, leading = layout.led(), layout.lead(first, mine)
+        expected = type(layout).of(led_lengths)
+        assert torch.equal(led.mask, expected.mask)
+        assert led.size == expected.size
+        assert led.full == expected.full
+        assert torch.equal(led.real(led.positions.expand(leading.shape[:-1])), Packed.of(led_lengths).positions)
+        rows = led.pad(leading)
+        for row, sequence, length in zip(rows, x, lengths, strict=True):
+            assert torch.equal(row[: length + 1], torch.cat([first[None], sequence[:length]]))
+        firsts, rest = layout.unlead(leading)
+        assert torch.equal(firsts, first.expand(len(lengths), 3))
+        assert torch.equal(layout.real(rest), layout.real(mine))
+
+
+def test_in_a_filled_room_empty_sequences_get_their_position_too() -> None:
+    """So that the shape is that of the room, whatever is in it."""
+    shapes = set()
+    for lengths in ([3, 5, 2], [7, 1, 1]):
+        room = Room(64, 16, 16)
+        layout = Packed.filled(np.array(lengths), room)
+        led = layout.led()
+        leading = layout.lead(torch.ones(2), torch.zeros(64, 2))
+        assert torch.equal(led.offsets.diff(), layout.offsets.diff() + 1)
+        assert torch.equal(leading[led.offsets[:-1]], torch.ones(16, 2))
+        assert leading.sum() == 2 * 16
+        shapes.add((led.positions.shape, leading.shape, led.size))
+    assert shapes == {(torch.Size([80]), torch.Size([80, 2]), 17)}
