@@ -10,7 +10,6 @@ from torch import Tensor
 from regard.models.transformer import DecoderLayer, Transformer
 from regard.nn.cache import Memory, Past
 from regard.nn.layout import Packed, Padded
-from regard.nn.linear import product_type
 
 
 class TransformerStep:
@@ -38,8 +37,7 @@ class TransformerStep:
             assert isinstance(layer, DecoderLayer)
             past = Past(layer.self_attn, slots, self.beam, room)
             self.layers.append((layer, past, Memory(layer.cross_attn, slots, source_room)))
-        like = next(self.model.decoder.parameters())
-        self.barred = like.new_zeros(slots, 1, source_room, dtype=product_type(like))
+        self.barred = next(self.model.decoder.parameters()).new_zeros(slots, 1, source_room)
         self.attended = self.barred.new_zeros(slots, self.beam, source_room)
 
     def enter(self, slots: Tensor, sentences: Sequence[int]) -> None:
@@ -51,10 +49,10 @@ class TransformerStep:
         if not self.layers:
             self.reserve(len(slots), layout.size)
         self.barred[slots] = -torch.inf
-        self.barred[slots, :, : layout.size] = memory.new_zeros(layout.mask.shape).masked_fill_(
+        self.barred[slots, :, : layout.size] = self.barred.new_zeros(layout.mask.shape).masked_fill_(
             ~layout.mask, -torch.inf
         )[:, None]
-        self.attended[slots] = (self.barred[slots] == -torch.inf).to(memory.dtype)
+        self.attended[slots] = (self.barred[slots] == -torch.inf).to(self.attended.dtype)
         for _, _, kept in self.layers:
             kept.enter(slots, memory)
 
