@@ -34,12 +34,12 @@ class WorkerFailed(Exception):
 class Worker:
     """The parent's end of a worker process."""
 
-    def __init__(self, name: str, folder: Path, threads: int) -> None:
+    def __init__(self, name: str, folder: Path, threads: int, script: str = __file__) -> None:
         self.name, self.log = name, folder / f"{name}.log"
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *old_path()])}
         if threads:
             environment["OMP_NUM_THREADS"] = str(threads)
-        command = [sys.executable, __file__, "--worker", name, "--folder", str(folder)]
+        command = [sys.executable, script, "--worker", name, "--folder", str(folder)]
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log

@@ -172,9 +172,8 @@ class TorchEngine:
 class Ctranslate2Engine:
     """CTranslate2 on an exported folder."""
 
-    name, honours = "CTranslate2", HONOURED | {"max_length"}
+    name, honours = "CTranslate2", HONOURED | {"max_length"}  # no min_length: it makes other tokens more probable
     at_once = 2  # while the last batches of one call are at work, the first of the next fill what they leave idle
-    shortest = 0  # tokens before the end; not decode.min_length: it would also make the other tokens more probable
 
     def __init__(self, folder: Path, settings: Settings | None = None) -> None:
         self.folder, self.settings, self.manifest = folder, settings or Settings(), Manifest.open(folder)
@@ -263,7 +262,7 @@ class Ctranslate2Engine:
             pieces = [[self.source[token] for token in sources[i][:-1]] for i in group]  # it adds the end symbol
             answers = self.translator.translate_batch(
                 pieces, asynchronous=True, beam_size=width, num_hypotheses=width, length_penalty=config.length_penalty,
-                patience=self.settings.patience if width > 1 else 1, min_decoding_length=self.shortest,
+                patience=self.settings.patience if width > 1 else 1, min_decoding_length=0,
                 max_decoding_length=max(limits[i] for i in group), max_input_length=0, return_scores=True,
                 return_end_token=True, **(barred or {}),
             )  # fmt: skip

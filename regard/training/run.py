@@ -7,6 +7,7 @@ best -> checkpoints/…  averaged.safetensors
 log.jsonl              one line per report; tensorboard/ beside it
 samples.txt            the same sentences at each validation
 report/                scores, plots, attention pages
+exports/               what regard translate --engine ctranslate2 has made of the weights; may be deleted
 """
 
 from __future__ import annotations
