@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -29,6 +29,9 @@ def translate(
     length_penalty: Penalty = None,
     normalization: Normalization = None,
     batch: BatchSentences = None,
+    blockwise: Annotated[
+        bool, typer.Option("--blockwise", help="Greedy search by blocks of tokens; needs a model with block heads.")
+    ] = False,
     n_best: Annotated[int, typer.Option("--n-best", min=1, help="Translations of each sentence.")] = 1,
     scores: Annotated[bool, typer.Option("--scores", help="Put the score before each translation.")] = False,
     alignments: Annotated[
@@ -54,11 +57,12 @@ def translate(
 
     model = open_model(run, weights, device, threads)
     model.config = model.options(
-        **given(beam_size=beam, length_penalty=length_penalty, normalization=normalization, batch_sentences=batch)
+        **given(beam_size=beam, length_penalty=length_penalty, normalization=normalization, batch_sentences=batch),
+        **blocks(blockwise, beam),
     )
     style = LineFormat(n_best=n_best, scores=scores, as_json=as_json)
     verifier = Verifier(model) if verify_batch else None
-    number = 0
+    number = calls = tokens = 0
     if sys.stdin.isatty():
         warn("Type a sentence and Enter; Ctrl-D ends.")
     for lines in available_lines(sys.stdin.buffer):
@@ -73,7 +77,17 @@ def translate(
         if verifier:
             verifier.check(number, [best[0] for best in found])
         number += len(lines)
+        calls, tokens = calls + sum(t.calls for t, *_ in found), tokens + sum(len(t.target_tokens) for t, *_ in found)
+    if calls:
+        warn(f"{tokens:,} tokens in {calls:,} calls of the decoder: {tokens / calls:.2f} a call")
     if verifier:
         warn(verifier.summary())
         if verifier.defects:
             raise typer.Exit(1)
+
+
+def blocks(blockwise: bool, beam: int | None) -> dict[str, Any]:
+    """The keys that --blockwise changes: without --beam it is greedy."""
+    if not blockwise:
+        return {}
+    return {"blockwise": True} if beam else {"blockwise": True, "beam_size": 1}

@@ -52,6 +52,7 @@ class Hypothesis:
     tokens: list[int]  # without the start symbol; the end symbol is last unless the length limit came first
     log_prob: float
     score: float  # log_prob over the length normalisation
+    calls: int = 0  # of the model, where several tokens may come of one (`decode.blockwise`)
 
 
 def gnmt(length: Tensor, alpha: float) -> Tensor:

@@ -13,8 +13,10 @@ from torch import Tensor, nn
 from regard.config import DecodeConfig, read_section
 from regard.data.batching import in_order_of_length
 from regard.data.tokenizer import BOS, EOS, PAD, SYMBOLS, UNK, TokenizerPair
+from regard.decode.blockwise import decode_blocks
 from regard.decode.search import Hypothesis, SearchOptions, search
 from regard.errors import RegardError
+from regard.models.blockwise import TransformerBlockStep
 from regard.models.stepping import TransformerStep
 from regard.models.transformer import Transformer
 from regard.nn.attention import capture, recording
@@ -32,6 +34,7 @@ class Translation:
     source_tokens: list[int]
     target_tokens: list[int]
     cut: int = 0  # source tokens beyond the model's positions, which it has not seen
+    calls: int = 0  # of the decoder, where blocks of tokens were decoded
 
 
 AT_A_TIME = 16  # batches of sentences of similar length that one search has before it
@@ -116,9 +119,26 @@ class Translator:
         order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
         ordered = [sources[i] for i in order]
         limits = [min(len(source) + config.extra_length, self.model.longest) for source in ordered]
-        step = TransformerStep(self.model, ordered, options.beam_size)
-        found = search(step, limits, options, self.device, config.batch_sentences, progress=progress)
+        slots = config.batch_sentences
+        if config.blockwise:
+            blocks = self.block_step(ordered, n_best)
+            found = [[one] for one in decode_blocks(blocks, limits, options, self.device, slots, progress)]
+        else:
+            step = TransformerStep(self.model, ordered, options.beam_size)
+            found = search(step, limits, options, self.device, slots, progress=progress)
         return [hypotheses for _, hypotheses in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
+
+    def block_step(self, sources: list[list[int]], n_best: int) -> TransformerBlockStep:
+        """The model as blockwise decoding asks for it."""
+        if n_best > 1:
+            raise RegardError("Blockwise decoding finds what greedy search finds, one translation: leave out n_best.")
+        heads = self.model.block_heads
+        if heads is None:
+            raise RegardError(
+                f"{self.name} predicts one token at a time: train block heads for it with init, model.block_heads = 4 "
+                'and train.freeze = "base", or decode without blockwise.'
+            )
+        return TransformerBlockStep(self.model, heads, sources)
 
     @property
     def alignment_path(self) -> str:
@@ -139,7 +159,9 @@ class Translator:
 
     def translation(self, source: str, tokens: list[int], hypothesis: Hypothesis, cut: int) -> Translation:
         text = self.tokenizers.target.decode(hypothesis.tokens)
-        return Translation(source, text, hypothesis.score, hypothesis.log_prob, tokens, hypothesis.tokens, cut)
+        return Translation(
+            source, text, hypothesis.score, hypothesis.log_prob, tokens, hypothesis.tokens, cut, hypothesis.calls
+        )
 
     def feed(self, sources: list[list[int]], targets: list[list[int]]) -> Tensor:
         """Logits (B, T, V) of given outputs, in one pass (teacher forcing)."""

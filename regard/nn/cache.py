@@ -2,7 +2,8 @@
 
 A search holds B sentences in as many slots, with W hypotheses each. What a decoder attends to of the source is one for
 all hypotheses of a slot (`Memory`): they are W queries to the same keys. What each has produced is its own (`Past`) and
-moves when the hypotheses do.
+moves when the hypotheses do. It may be Q positions longer at a time; a position that is fed again replaces what was
+kept there, and what is kept of later ones is not seen: to take something back, feed what shall stand in its place.
 """
 
 from __future__ import annotations
@@ -30,6 +31,12 @@ def attend(q: Tensor, k: Tensor, v: Tensor, barred: Tensor | None) -> Tensor:
     return torch.bmm(weights, v)
 
 
+def future(positions: Tensor, longest: int, n_heads: int) -> Tensor:
+    """−∞ on the keys that come after a query, 0 on others. positions: (R, Q), below `longest` → (R·H, Q, longest)"""
+    later = torch.arange(longest, device=positions.device) > positions[:, :, None]
+    return torch.zeros_like(later, dtype=torch.float32).masked_fill_(later, -torch.inf).repeat_interleave(n_heads, 0)
+
+
 class Past:
     """Keys and values of the positions each hypothesis has produced, of one self-attention."""
 
@@ -44,21 +51,23 @@ class Past:
             for width in (attention.d_k, attention.d_v)
         )
 
-    def __call__(self, x: Tensor, positions: Tensor, longest: int) -> Tensor:
-        """x: (R, D), a position more of every hypothesis   positions: (R,), its number   longest: above all of them."""
-        H, d_k, d_v, rows = self.attention.n_heads, self.attention.d_k, self.attention.d_v, len(x)
+    def __call__(self, x: Tensor, positions: Tensor, future: Tensor) -> Tensor:
+        """x: (R·Q, D), Q positions more of every hypothesis   positions: (R, Q), their numbers
+        future: (R·H, Q, K), as `future(positions, K, H)` has it"""
+        H, d_k, d_v, (R, Q), longest = (
+            self.attention.n_heads, self.attention.d_k, self.attention.d_v, positions.shape, future.shape[-1]
+        )  # fmt: skip
         if longest > self.k.shape[2]:
-            self.k, self.v = (F.pad(old, (0, 0, 0, GROWTH)) for old in (self.k, self.v))
-        projected = F.linear(x, self.weight, self.bias)
+            more = -(-(longest - self.k.shape[2]) // GROWTH) * GROWTH
+            self.k, self.v = (F.pad(old, (0, 0, 0, more)) for old in (self.k, self.v))
+        projected = F.linear(x, self.weight, self.bias).unflatten(0, (R, Q))
         q, k, v = (part.unflatten(-1, (H, -1)) for part in projected.split([H * d_k, H * d_k, H * d_v], dim=-1))
-        every = torch.arange(rows, device=x.device)
+        every = torch.arange(R, device=x.device)[:, None]
         self.k[every, :, positions] = k
         self.v[every, :, positions] = v
-        later = torch.arange(longest, device=x.device) > positions[:, None]  # (R, K)
-        barred = x.new_zeros(later.shape).masked_fill_(later, -torch.inf)[:, None].repeat_interleave(H, dim=0)
         k, v = (kept.flatten(0, 1)[:, :longest] for kept in (self.k, self.v))
-        context = attend(q.flatten(0, 1)[:, None], k, v, barred)  # (R·H, 1, d_v)
-        return self.attention.w_o(context.view(rows, H * d_v))
+        context = attend(q.transpose(1, 2).flatten(0, 1), k, v, future)  # (R·H, Q, d_v)
+        return self.attention.w_o(context.view(R, H, Q, d_v).transpose(1, 2).reshape(R * Q, H * d_v))
 
     def move(self, rows: Tensor, longest: int) -> None:
         """Row i goes on from what row `rows[i]` was."""
