@@ -22,7 +22,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from regard.decode.search import Hypothesis, SearchOptions
+from regard.decode.search import Hypothesis, SearchOptions, largest
 
 
 class BlockStep(Protocol):
@@ -35,10 +35,13 @@ class BlockStep(Protocol):
         slots there are."""
 
     def __call__(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
-        """Logits (B, Q, k, V) of the k tokens that follow each of the last Q ones.
+        """Logits (B, k, V) of the token that comes next after each of the last k.
 
-        tokens: (B, Q)   positions: (B,), how many tokens came before the first of them   longest: above all positions
+        tokens: (B, k)   positions: (B,), how many tokens came before the first of them   longest: above all positions
         """
+
+    def propose(self, places: Tensor) -> Tensor:
+        """Logits (B, k − 1, V) of the tokens that come after the next, from places[b] of the last call's k on."""
 
     def keep(self, slots: Tensor) -> None:
         """Go on with these slots alone, in this order."""
@@ -54,23 +57,22 @@ class Growing:
     tokens: list[int] = field(default_factory=list)  # certain
     log_prob: float = 0.0
     calls: int = 0
+    finished: bool = False
 
-    def accept(self, said: list[list[int]], log_probs: list[float], end: int) -> bool:
-        """Take what is certain of what a call has said; gives whether the sentence is finished.
+    def accept(self, said: list[int], log_probs: list[float], end: int) -> int:
+        """Take what is certain of what a call has said; gives the place from which to go on.
 
-        said: (k, k), the most probable tokens after each one fed   log_probs: (k,), of the first of them
+        said: (k,), the most probable token after each one fed   log_probs: (k,)
         """
         self.calls += 1
-        proposals = [*self.fed[1:], None]  # nothing was proposed after the last
-        for following, log_prob, proposal in zip(said, log_probs, proposals, strict=True):
-            self.tokens.append(following[0])
-            self.log_prob += log_prob
-            if following[0] == end or len(self.tokens) == self.limit:
-                return True
-            if following[0] != proposal:
-                self.fed = following
-                break
-        return False
+        place = 0
+        while True:
+            self.tokens.append(said[place])
+            self.log_prob += log_probs[place]
+            self.finished = said[place] == end or len(self.tokens) == self.limit
+            if self.finished or place + 1 == len(said) or self.fed[place + 1] != said[place]:
+                return place
+            place += 1
 
 
 def decode_blocks(
@@ -90,11 +92,11 @@ def decode_blocks(
     waiting = [Growing(number, limit, [options.start] * step.k) for number, limit in enumerate(limits)][::-1]
     inside: list[Growing | None] = [None] * min(slots or len(limits), len(limits))
     while inside := settle(step, inside, waiting, device):
-        finished = advance(step, inside, options, device)
-        for slot in finished:
-            if (sentence := inside[slot]) is not None:
+        advance(step, inside, options, device)
+        for slot, sentence in enumerate(inside):
+            if sentence and sentence.finished:
                 found[sentence.number], inside[slot] = sentence, None
-        if progress and finished:
+        if progress and None in inside:
             progress(len(found))
     every = [found[number] for number in range(len(limits))]
     log_probs, lengths = torch.tensor([s.log_prob for s in every]), torch.tensor([len(s.tokens) for s in every])
@@ -122,22 +124,29 @@ def settle(
     return inside
 
 
-def advance(
-    step: BlockStep, inside: Sequence[Growing | None], options: SearchOptions, device: torch.device
-) -> list[int]:
-    """One call, and the slots whose sentences it has finished. In free slots something goes on too."""
+def advance(step: BlockStep, inside: Sequence[Growing | None], options: SearchOptions, device: torch.device) -> None:
+    """One call: 1 to k tokens more for every sentence. In free slots something goes on too."""
     fed = [sentence.fed if sentence else [options.start] * step.k for sentence in inside]
     positions = [len(sentence.tokens) if sentence else 0 for sentence in inside]
-    logits = step(
-        torch.tensor(fed, device=device), torch.tensor(positions, device=device), max(positions) + step.k
-    )  # (B, k, k, V)
-    total = logits[:, :, 0].logsumexp(-1)  # before anything is barred: what is left keeps its probability
+    logits = step(torch.tensor(fed, device=device), torch.tensor(positions, device=device), max(positions) + step.k)
+    total = logits.logsumexp(-1)  # before anything is barred: what is left keeps its probability
+    values, tokens = most_probable(logits, options)
+    said, log_probs = tokens.tolist(), (values - total).tolist()
+    places = [
+        sentence.accept(said[slot], log_probs[slot], options.end) if sentence else 0
+        for slot, sentence in enumerate(inside)
+    ]
+    if all(sentence is None or sentence.finished for sentence in inside):
+        return
+    _, proposed = most_probable(step.propose(torch.tensor(places, device=device)), options)
+    for sentence, proposals in zip(inside, proposed.tolist(), strict=True):
+        if sentence:
+            sentence.fed = [sentence.tokens[-1], *proposals]
+
+
+def most_probable(logits: Tensor, options: SearchOptions) -> tuple[Tensor, Tensor]:
+    """The largest logits (…) and their tokens."""
     if options.banned:
         logits[..., list(options.banned)] = -torch.inf
-    values, tokens = logits.max(-1)
-    said, log_probs = tokens.tolist(), (values[:, :, 0] - total).tolist()
-    return [
-        slot
-        for slot, sentence in enumerate(inside)
-        if sentence and sentence.accept(said[slot], log_probs[slot], options.end)
-    ]
+    values, tokens = largest(logits, 1)
+    return values[..., 0], tokens[..., 0]

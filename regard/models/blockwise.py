@@ -18,11 +18,15 @@ class TransformerBlockStep(TransformerStep):
     def __init__(self, model: Transformer, heads: BlockHeads, sources: Sequence[Sequence[int]]) -> None:
         super().__init__(model, sources, beam=1)
         self.heads, self.k = heads, heads.k
+        self.last = torch.empty(0)  # (B, k, D), what the decoder has said in the last call
 
     def __call__(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
-        """tokens: (B, Q), at positions[b], positions[b] + 1, …   → (B, Q, k, V), of the k tokens from each on"""
-        B, Q = tokens.shape
-        places = positions[:, None] + torch.arange(Q, device=positions.device)
-        h = self.hidden(tokens.flatten(), places, longest)  # (B·Q, D)
-        every = torch.cat([h[:, None], self.heads(h)], dim=1)  # (B·Q, k, D)
-        return self.model.output(every).float().unflatten(0, (B, Q))
+        """tokens: (B, k), at positions[b], positions[b] + 1, …   → (B, k, V), of the next token after each"""
+        places = positions[:, None] + torch.arange(self.k, device=positions.device)
+        self.last = self.hidden(tokens.flatten(), places, longest).unflatten(0, tokens.shape)
+        return self.logits(self.last)
+
+    def propose(self, places: Tensor) -> Tensor:
+        """places: (B,), 0 to k − 1   → (B, k − 1, V), of the tokens after the next from there"""
+        every = torch.arange(len(places), device=places.device)
+        return self.logits(self.heads(self.last[every, places]))

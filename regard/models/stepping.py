@@ -10,6 +10,7 @@ from torch import Tensor
 from regard.models.transformer import DecoderLayer, Transformer
 from regard.nn.cache import Memory, Past, future
 from regard.nn.layout import Packed, Padded
+from regard.nn.linear import linear
 
 
 class TransformerStep:
@@ -42,7 +43,11 @@ class TransformerStep:
     def __call__(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
         """tokens: (B, W)   positions: (B,)   → (B, W, V)"""
         rows = positions.repeat_interleave(self.beam)[:, None]  # (R, 1)
-        return self.model.output(self.hidden(tokens.flatten(), rows, longest)).float().unflatten(0, tokens.shape)
+        return self.logits(self.hidden(tokens.flatten(), rows, longest)).unflatten(0, tokens.shape)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(…, D) → (…, V)"""
+        return linear(hidden, self.model.output.weight, self.model.output.bias).float()
 
     def hidden(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
         """What the decoder says at Q positions more. tokens: (R·Q,)   positions: (R, Q), below `longest` → (R·Q, D)"""

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.nn.attention import MultiHeadAttention
-from regard.nn.linear import product_type
+from regard.nn.linear import linear, product_type
 
 GROWTH = 32  # positions by which the room for what is produced grows
 
@@ -60,14 +60,15 @@ class Past:
         if longest > self.k.shape[2]:
             more = -(-(longest - self.k.shape[2]) // GROWTH) * GROWTH
             self.k, self.v = (F.pad(old, (0, 0, 0, more)) for old in (self.k, self.v))
-        projected = F.linear(x, self.weight, self.bias).unflatten(0, (R, Q))
+        projected = linear(x, self.weight, self.bias).unflatten(0, (R, Q))
         q, k, v = (part.unflatten(-1, (H, -1)) for part in projected.split([H * d_k, H * d_k, H * d_v], dim=-1))
         every = torch.arange(R, device=x.device)[:, None]
         self.k[every, :, positions] = k
         self.v[every, :, positions] = v
         k, v = (kept.flatten(0, 1)[:, :longest] for kept in (self.k, self.v))
         context = attend(q.transpose(1, 2).flatten(0, 1), k, v, future)  # (R·H, Q, d_v)
-        return self.attention.w_o(context.view(R, H, Q, d_v).transpose(1, 2).reshape(R * Q, H * d_v))
+        gathered = context.view(R, H, Q, d_v).transpose(1, 2).reshape(R * Q, H * d_v)
+        return linear(gathered, self.attention.w_o.weight, self.attention.w_o.bias)
 
     def move(self, rows: Tensor, longest: int) -> None:
         """Row i goes on from what row `rows[i]` was."""
@@ -98,10 +99,12 @@ class Memory:
     def __call__(self, x: Tensor, barred: Tensor) -> Tensor:
         """x: (R, D)   barred: (B, 1, S), −∞ on what is no source."""
         slots, H = len(self.k), self.attention.n_heads
-        q = self.attention.w_q(x).view(slots, -1, H, self.attention.d_k).transpose(1, 2)  # (B, H, W, d_k)
+        w_q, w_o = self.attention.w_q, self.attention.w_o
+        q = linear(x, w_q.weight, w_q.bias).view(slots, -1, H, self.attention.d_k).transpose(1, 2)  # (B, H, W, d_k)
         k, v = self.k.flatten(0, 1), self.v.flatten(0, 1)
         context = attend(q.flatten(0, 1), k, v, barred.repeat_interleave(H, dim=0))  # (B·H, W, d_v)
-        return self.attention.w_o(context.unflatten(0, (slots, H)).transpose(1, 2).flatten(-2).flatten(0, 1))
+        gathered = context.unflatten(0, (slots, H)).transpose(1, 2).flatten(-2).flatten(0, 1)
+        return linear(gathered, w_o.weight, w_o.bias)
 
     def keep(self, slots: Tensor) -> None:
         self.k, self.v = self.k[slots], self.v[slots]

@@ -4,7 +4,7 @@ Under autocast torch multiplies in bfloat16 and also hands back the weight's gra
 afterwards. `MixedLinear` has the matrix product write it in float32 at once: nothing is lost in the sum over a batch's
 tokens, and a pass over memory is saved. On a CPU torch has two libraries for float32 products and takes MKL's for
 linear layers; `CpuLinear` takes oneDNN's, faster at the shapes of a Transformer by a tenth (docs/log.md), except for
-the weight's gradient. In both, ReLU and bias join the product they follow.
+the weight's gradient; so does decoding for its products of few rows. ReLU and bias join the product they follow.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from torch import Tensor, nn
 from regard.nn import kernels
 
 LARGE = 2**27  # multiplications; about a millisecond's work, which is what a new shape costs
+FEW = (
+    32  # rows of a product in decoding, of which there are few shapes, and where MKL is slow by a factor (docs/log.md)
+)
 
 
 class MixedLinear(torch.autograd.Function):
@@ -77,7 +80,7 @@ class CpuLinear(torch.autograd.Function):
 
 
 def onednn_product(x: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> Tensor:
-    """x Wᵀ + b, or what ReLU leaves of it.   x: (n, d_in)   weight: (d_out, d_in)   → (n, d_out)"""
+    """x Wᵀ + b, or what ReLU leaves of it.   x: (…, d_in)   weight: (d_out, d_in)   → (…, d_out)"""
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "relu" if relu else "none", [], None)
 
 
@@ -102,6 +105,11 @@ def worth_onednn(x: Tensor, weight: Tensor) -> bool:
     return torch.is_grad_enabled() and x.numel() * len(weight) >= LARGE and onednn_takes(x)
 
 
+def few_rows(x: Tensor) -> bool:
+    """Whether this is decoding, with more than one row and few: of a single one MKL knows better."""
+    return not torch.is_grad_enabled() and 1 < x.numel() // x.shape[-1] <= FEW and onednn_takes(x)
+
+
 def product_type(x: Tensor) -> torch.dtype:
     """The type in which matrix products of x are computed, autocast considered."""
     kind = x.device.type
@@ -116,6 +124,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x Wᵀ + b.   x: (…, d_in) → (…, d_out)"""
     if mixed(x):
         return MixedLinear.apply(x, weight, bias, False)
+    if few_rows(x):
+        return onednn_product(x, weight, bias, False)
     return CpuLinear.apply(x, weight, bias, False) if worth_onednn(x, weight) else F.linear(x, weight, bias)
 
 
@@ -123,6 +133,8 @@ def linear_relu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """max(0, x Wᵀ + b), for one reader: on a GPU its gradient is overwritten on the way back."""
     if mixed(x):
         return MixedLinear.apply(x, weight, bias, True)
+    if few_rows(x):
+        return onednn_product(x, weight, bias, True)
     return CpuLinear.apply(x, weight, bias, True) if worth_onednn(x, weight) else F.linear(x, weight, bias).relu_()
 
 

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from regard.nn.linear import linear, linear_relu, onednn_takes, side_by_side
+from regard.nn.linear import few_rows, linear, linear_relu, onednn_takes, side_by_side
 
 
 @pytest.mark.parametrize("shape", [(7, 6), (2, 3, 6)], ids=["rows", "a rectangle"])
@@ -39,3 +39,14 @@ def test_maps_side_by_side_are_the_maps_one_by_one(bias: bool) -> None:
     torch.manual_seed(0)
     parts, x = [nn.Linear(6, width, bias=bias) for width in (4, 3, 5)], torch.randn(2, 7, 6)
     torch.testing.assert_close(side_by_side(x, *parts), torch.cat([part(x) for part in parts], dim=-1))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("shape", [(1, 6), (2, 6), (4, 6), (2, 3, 6), (32, 6), (33, 6)], ids=str)
+@torch.inference_mode()
+def test_products_of_few_rows_in_decoding_equal_torchs(shape: tuple[int, ...], bias: bool) -> None:
+    torch.manual_seed(0)
+    x, weight, b = torch.randn(*shape), torch.randn(5, 6), torch.randn(5)
+    assert few_rows(x) == (2 <= x.numel() // 6 <= 32)
+    torch.testing.assert_close(linear(x, weight, b if bias else None), F.linear(x, weight, b if bias else None))
+    torch.testing.assert_close(linear_relu(x, weight, b), F.linear(x, weight, b).relu())
