@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.nn.attention import MultiHeadAttention
-from regard.nn.linear import linear, product_type
+from regard.nn.linear import derived, linear, product_type
 
 GROWTH = 32  # positions by which the room for what is produced grows
 
@@ -31,6 +31,10 @@ def attend(q: Tensor, k: Tensor, v: Tensor, barred: Tensor | None) -> Tensor:
     return torch.bmm(weights, v)
 
 
+def joined(*weights: Tensor) -> Tensor:
+    return torch.cat(weights)
+
+
 def future(positions: Tensor, longest: int, n_heads: int) -> Tensor:
     """−∞ on the keys that come after a query, 0 on others. positions: (R, Q), below `longest` → (R·H, Q, longest)"""
     later = torch.arange(longest, device=positions.device) > positions[:, :, None]
@@ -43,7 +47,7 @@ class Past:
     def __init__(self, attention: MultiHeadAttention, slots: int, beam: int) -> None:
         self.attention = attention
         parts = attention.w_q, attention.w_k, attention.w_v
-        self.weight = torch.cat([part.weight for part in parts])
+        self.weight = derived(joined, *(part.weight for part in parts))
         self.bias = torch.cat([part.bias for part in parts]) if attention.w_q.bias is not None else None
         # Zeros: what is barred still meets a product.
         self.k, self.v = (
