@@ -93,16 +93,20 @@ class TransformerConfig:
     output_bias: bool = False
     tie: Literal["all", "target", "none"] = "all"  # which of source, target, output share one matrix
     start: Literal["bos", "eos", "pad"] = "bos"  # the symbol that stands before the first output
+    block_heads: int = 1  # k tokens predicted at each position, for decode.blockwise; 1: the next one alone
+    block_d_ff: int = 0  # hidden width of the layer that predicts the k − 1 others; 0: block_heads · d_ff
 
     def __post_init__(self) -> None:
         at_least(self, "model", n_layers=1, n_decoder_layers=0, d_model=2, d_ff=1, n_heads=1, d_k=0, d_v=0)
-        at_least(self, "model", norm_eps=0.0, max_positions=1)
+        at_least(self, "model", norm_eps=0.0, max_positions=1, block_heads=1, block_d_ff=0)
         between(self, "model", 0.0, 1.0, "dropout", "attn_dropout", "ff_dropout")
         if self.d_model % self.n_heads and not (self.d_k and self.d_v):
             raise RegardError(
                 f"model.d_model = {self.d_model} is not a multiple of model.n_heads = {self.n_heads}: "
                 "change one of them, or set model.d_k and model.d_v."
             )
+        if self.block_d_ff and self.block_heads == 1:
+            raise RegardError(f"model.block_d_ff = {self.block_d_ff} needs model.block_heads of at least 2.")
         if self.positions == "sinusoidal" and self.d_model % 2:
             raise RegardError(f"model.d_model = {self.d_model} must be even for sinusoidal positions.")
 
@@ -122,6 +126,7 @@ class TrainConfig:
     accumulate: int = 1  # batches per update; the gradient is that of the one big batch
     label_smoothing: float = 0.1
     r_drop: float = 0.0  # α of R-Drop: two passes with other dropout must agree; 0: one pass
+    freeze: Literal["", "base"] = ""  # base: only the block heads are trained, on top of the run named by init
     schedule: Literal["inverse_sqrt", "linear"] = "inverse_sqrt"  # the paper's, or a line up and a line down
     warmup_steps: int = 4_000
     lr_scale: float = 1.0  # times d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5)
@@ -168,6 +173,7 @@ class DecodeConfig:
     Lengths are in tokens, the end symbol among them."""
 
     beam_size: int = 4
+    blockwise: bool = False  # greedy search, several tokens at a time: needs beam_size = 1 and model.block_heads
     length_penalty: float = 0.6  # α
     normalization: Literal["gnmt", "power"] = "gnmt"  # ((5+|Y|)/6)^α, or |Y|^α (Marian, CTranslate2, fairseq)
     coverage_penalty: float = 0.0  # β of the GNMT coverage penalty
@@ -203,6 +209,10 @@ class DecodeConfig:
             raise RegardError(f"decode.top_p = {self.top_p:g}: it must be above 0 and at most 1.")
         if not self.sample and (self.temperature, self.top_k, self.top_p) != (1.0, 0, 1.0):
             raise RegardError("decode.temperature, top_k and top_p are for drawing: set decode.sample = true.")
+        if self.blockwise and self.beam_size > 1:
+            raise RegardError(
+                f"decode.blockwise gives what greedy search gives: set decode.beam_size = 1, not {self.beam_size}."
+            )
 
 
 @dataclass(frozen=True)
@@ -236,13 +246,27 @@ class Recipe:
             if getattr(self.decode, key) != getattr(DecodeConfig, key):
                 raise RegardError(foreign(self.task, key))
 
+        if self.model.block_heads > 1 and self.task != "translation":
+            raise RegardError(f'model.block_heads means nothing to task = "{self.task}": leave it out.')
+        if self.model.block_heads > 1 and self.train.r_drop:
+            raise RegardError("train.r_drop compares predictions of the next token alone: remove model.block_heads.")
+        if self.train.freeze and (self.model.block_heads == 1 or not self.init):
+            raise RegardError(
+                'train.freeze = "base" trains block heads for another run\'s model: set init to the run and '
+                "model.block_heads to at least 2."
+            )
+        if self.train.freeze and self.train.best_by == "bleu":
+            raise RegardError('train.freeze = "base" leaves every translation as it is: set train.best_by = "loss".')
+        if self.decode.blockwise and self.model.block_heads == 1:
+            raise RegardError("decode.blockwise needs model.block_heads of at least 2.")
+
 
 # Keys of [decode] that mean nothing to a task.
 FOREIGN = {
     "translation": ("iterations", "length_candidates"),
     "mask_predict": (
-        "beam_size", "length_penalty", "normalization", "coverage_penalty", "extra_length", "min_length", "max_length",
-        "no_repeat_ngram", "sample", "temperature", "top_k", "top_p", "seed",
+        "beam_size", "blockwise", "length_penalty", "normalization", "coverage_penalty", "extra_length", "min_length",
+        "max_length", "no_repeat_ngram", "sample", "temperature", "top_k", "top_p", "seed",
     ),
 }  # fmt: skip
 

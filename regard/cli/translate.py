@@ -85,6 +85,9 @@ def translate(
     length_penalty: Penalty = None,
     normalization: Normalization = None,
     batch: BatchSentences = None,
+    blockwise: Annotated[
+        bool, typer.Option("--blockwise", help="Greedy search by blocks of tokens; needs a model with block heads.")
+    ] = False,
     n_best: Annotated[int, typer.Option("--n-best", min=1, help="Translations of each sentence.")] = 1,
     scores: Annotated[bool, typer.Option("--scores", help="Put the score before each translation.")] = False,
     alignments: Annotated[
@@ -161,7 +164,7 @@ def translate(
             beam_size=beam, length_penalty=length_penalty, normalization=normalization, batch_sentences=batch,
             coverage_penalty=coverage_penalty, min_length=min_length, max_length=max_length, precision=precision,
             no_repeat_ngram=no_repeat_ngram, sample=sample or None, temperature=temperature, top_k=top_k, top_p=top_p,
-            seed=seed, iterations=iterations, length_candidates=length_candidates,
+            seed=seed, iterations=iterations, length_candidates=length_candidates, **blocks(blockwise, beam),
         ),
     )  # fmt: skip
     style = LineFormat(n_best=n_best, scores=scores, as_json=as_json)
@@ -289,3 +292,10 @@ def meter() -> Iterator[Meter]:
     with rich.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
         task = shown.add_task("", total=1.0, lines=0, speed=0.0, left="")
         yield Meter(partial(shown.update, task))
+
+
+def blocks(blockwise: bool, beam: int | None) -> dict[str, Any]:
+    """The keys that --blockwise changes: without --beam it is greedy."""
+    if not blockwise:
+        return {}
+    return {"blockwise": True} if beam else {"blockwise": True, "beam_size": 1}

@@ -67,10 +67,11 @@ class LineFormat:
         return "\t".join([*score, best[0].text, *links[:1]])
 
     def record(self, best: list[Translation], links: list[str]) -> dict[str, Any]:
-        translations = [{"text": t.text, "score": t.score, "log_prob": t.log_prob} for t in best]
-        for translation, found in zip(translations, best, strict=True):
-            if found.calls:
-                translation["calls"] = found.calls
+        translations: list[dict[str, Any]] = [
+            {"text": t.text, "score": t.score, "log_prob": t.log_prob}
+            | ({"tokens": len(t.target_tokens), "calls": t.calls} if t.calls else {})
+            for t in best
+        ]
         for translation, alignment in zip(translations, links, strict=False):
             translation["alignment"] = alignment
         return {"source": best[0].source, "translations": translations}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, overload
 
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from regard.config import FOREIGN, DecodeConfig, foreign, read_section
 from regard.data.batching import in_order_of_length
 from regard.data.tokenizer import BOS, EOS, PAD, SYMBOLS, UNK, TokenizerPair
+from regard.decode.blockwise import decode_blocks
 from regard.decode.constraints import Coverage, Forbidden, MinLength, NoRepeats, Prefix, Required
 from regard.decode.engine import Engine
 from regard.decode.ensemble import Ensemble
@@ -24,6 +25,7 @@ from regard.decode.recorded import Recorded
 from regard.decode.sampling import Drawer, Sampling
 from regard.decode.search import Constraint, Hypothesis, SearchOptions, search
 from regard.errors import RegardError
+from regard.models.blockwise import TransformerBlockStep
 from regard.models.stepping import TransformerStep
 from regard.models.transformer import Transformer
 from regard.nn.attention import capture, recording
@@ -204,6 +206,12 @@ class Translator:
             constraints.append(Coverage(step, config.coverage_penalty))
         sampling = Sampling(config.temperature, config.top_k, config.top_p, config.seed)
         sampler = Drawer(sampling, ordered, limits, beam) if config.sample else None
+        if config.blockwise:
+            if constraints or sampler or self.partners:
+                raise RegardError("Blockwise decoding knows no constraints, samples or ensembles: leave it out.")
+            blocks = self.block_step(ordered, n_best, config.precision)
+            whole = decode_blocks(blocks, limits, options, self.device, config.batch_sentences, progress)
+            return [[one] for _, one in sorted(zip(order, whole, strict=True), key=lambda pair: pair[0])]
         bench = None
         if self.device.type == "cuda" and not (constraints or sampler or self.partners):
             bench = self.bench(ordered, limits, options, config)
@@ -276,6 +284,19 @@ class Translator:
                 raise RegardError(f"The required phrase {phrase!r} has {len(tokens)} tokens: at most {LONGEST_PHRASE}.")
         return Demand(prefix, required)
 
+    def block_step(self, sources: list[list[int]], n_best: int, precision: str) -> TransformerBlockStep:
+        """The model as blockwise decoding asks for it."""
+        if n_best > 1:
+            raise RegardError("Blockwise decoding finds what greedy search finds, one translation: leave out n_best.")
+        (model,) = self.networks(precision)
+        heads = model.block_heads
+        if heads is None:
+            raise RegardError(
+                f"{self.name} predicts one token at a time: train block heads for it with init, model.block_heads = 4 "
+                'and train.freeze = "base", or decode without blockwise.'
+            )
+        return TransformerBlockStep(model, heads, sources)
+
     @property
     def alignment_path(self) -> str:
         """The attention from which word alignments are read."""
@@ -305,8 +326,9 @@ class Translator:
 
     def translation(self, source: str, tokens: list[int], hypothesis: Hypothesis, cut: int) -> Translation:
         text = self.tokenizers.target.decode(hypothesis.tokens)
-        found = Translation(source, text, hypothesis.score, hypothesis.log_prob, tokens, hypothesis.tokens, cut)
-        return replace(found, calls=hypothesis.calls)
+        return Translation(
+            source, text, hypothesis.score, hypothesis.log_prob, tokens, hypothesis.tokens, cut, hypothesis.calls
+        )
 
     def feed(self, sources: list[list[int]], targets: list[list[int]]) -> Tensor:
         """Logits (B, T, V) of given outputs, in one pass (teacher forcing)."""

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from regard.models.transformer import DecoderLayer, Transformer
-from regard.nn.cache import Memory, Past
+from regard.nn.cache import Memory, Past, future
 from regard.nn.layout import Packed, Padded
+from regard.nn.linear import linear
 
 
 class TransformerStep:
@@ -58,17 +59,27 @@ class TransformerStep:
 
     def __call__(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
         """tokens: (B, W)   positions: (B,)   → (B, W, V)"""
-        embedding, rows = self.model.target_embedding, positions.repeat_interleave(self.beam)  # (R,)
-        size = min(longest, self.model.longest)
-        table = embedding.positions(torch.arange(size, device=tokens.device), size)
-        x = embedding.tokens(tokens.flatten()) * embedding.scale + table[rows]  # (R, D)
+        rows = positions.repeat_interleave(self.beam)[:, None]  # (R, 1)
+        return self.logits(self.hidden(tokens.flatten(), rows, longest)).unflatten(0, tokens.shape)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(…, D) → (…, V)"""
+        return linear(hidden, self.model.output.weight, self.model.output.bias).float()
+
+    def hidden(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
+        """What the decoder says at Q positions more. tokens: (R·Q,)   positions: (R, Q), below `longest` → (R·Q, D)"""
+        embedding, model = self.model.target_embedding, self.model
+        seen = min(longest, model.longest)  # beyond the last position of a table, its last: nobody asks what is there
+        places = positions.flatten().clamp(max=seen - 1)
+        x = embedding.tokens(tokens) * embedding.scale + embedding.positions(places, seen)  # (R·Q, D)
+        barred = future(positions, longest, model.config.n_heads).to(x.dtype)
         for layer, past, memory in self.layers:
-            x = layer.self_attn_residual(x, lambda y, past=past: past(y, rows, longest))
+            x = layer.self_attn_residual(x, lambda y, past=past: past(y, positions, barred))
             x = layer.cross_attn_residual(x, lambda y, memory=memory: memory(y, self.barred))
             x = layer.feed_forward_residual(x, layer.feed_forward)
         if self.watched is not None:
             self.attended = self.attended + self.layers[self.watched][2].weights.mean(dim=1)
-        return self.model.output(self.model.decoder.norm(x)).float().unflatten(0, tokens.shape)
+        return model.decoder.norm(x)
 
     def reorder(self, parents: Tensor, longest: int) -> None:
         B, W = parents.shape

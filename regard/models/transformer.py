@@ -18,6 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 from regard.config import TransformerConfig
 from regard.nn.attention import MultiHeadAttention
+from regard.nn.blockwise import BlockHeads
 from regard.nn.layers import RESIDUALS, Embedding, FeedForward, glorot_fused, initialise
 from regard.nn.layout import Layout
 from regard.nn.positions import LearnedPositions, SinusoidalPositions
@@ -120,6 +121,7 @@ class Transformer(nn.Module):
             nn.init.normal_(self.output.weight, std=config.d_model**-0.5)  # as an embedding, which it mirrors
         else:
             self.output.weight = target.weight
+        self.block_heads = block_heads(config)  # last: the other weights are drawn as if there were none
 
     @property
     def longest(self) -> int:
@@ -150,6 +152,14 @@ def multi_head(config: TransformerConfig) -> MultiHeadAttention:
 
 def feed_forward(config: TransformerConfig) -> FeedForward:
     return FeedForward(config.d_model, config.d_ff, config.activation, config.ff_dropout)
+
+
+def block_heads(config: TransformerConfig) -> BlockHeads | None:
+    """The predictions of tokens after the next one, where there are any."""
+    if config.block_heads == 1:
+        return None
+    d_ff = config.block_d_ff or config.block_heads * config.d_ff
+    return BlockHeads(config.d_model, d_ff, config.block_heads, config.activation, config.ff_dropout)
 
 
 def residual(config: TransformerConfig) -> nn.Module:

@@ -2,7 +2,8 @@
 
 A search holds B sentences in as many slots, with W hypotheses each. What a decoder attends to of the source is one for
 all hypotheses of a slot (`Memory`): they are W queries to the same keys. What each has produced is its own (`Past`) and
-moves when the hypotheses do.
+moves when the hypotheses do. It may be Q positions longer at a time; a position that is fed again replaces what was
+kept there, and what is kept of later ones is not seen: to take something back, feed what shall stand in its place.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.nn.attention import MultiHeadAttention
-from regard.nn.linear import product_type
+from regard.nn.linear import derived, linear, product_type
 
 GROWTH = 32  # positions by which the room for what is produced grows
 
@@ -33,13 +34,23 @@ def weigh(q: Tensor, k: Tensor, barred: Tensor | None) -> Tensor:
     return torch.baddbmm(bias, q, k.transpose(1, 2), alpha=1 / math.sqrt(q.shape[-1])).softmax(dim=-1)
 
 
+def joined(*weights: Tensor) -> Tensor:
+    return torch.cat(weights)
+
+
+def future(positions: Tensor, longest: int, n_heads: int) -> Tensor:
+    """−∞ on the keys that come after a query, 0 on others. positions: (R, Q), below `longest` → (R·H, Q, longest)"""
+    later = torch.arange(longest, device=positions.device) > positions[:, :, None]
+    return torch.zeros_like(later, dtype=torch.float32).masked_fill_(later, -torch.inf).repeat_interleave(n_heads, 0)
+
+
 class Past:
     """Keys and values of the positions each hypothesis has produced, of one self-attention."""
 
     def __init__(self, attention: MultiHeadAttention, slots: int, beam: int, room: int = 0) -> None:
         self.attention = attention
         parts = attention.w_q, attention.w_k, attention.w_v
-        self.weight = torch.cat([part.weight for part in parts])
+        self.weight = derived(joined, *(part.weight for part in parts))
         self.bias = torch.cat([part.bias for part in parts]) if attention.w_q.bias is not None else None
         # Zeros: what is barred still meets a product.
         self.k, self.v = (
@@ -49,21 +60,24 @@ class Past:
             for width in (attention.d_k, attention.d_v)
         )
 
-    def __call__(self, x: Tensor, positions: Tensor, longest: int) -> Tensor:
-        """x: (R, D), a position more of every hypothesis   positions: (R,), its number   longest: above all of them."""
-        H, d_k, d_v, rows = self.attention.n_heads, self.attention.d_k, self.attention.d_v, len(x)
+    def __call__(self, x: Tensor, positions: Tensor, future: Tensor) -> Tensor:
+        """x: (R·Q, D), Q positions more of every hypothesis   positions: (R, Q), their numbers
+        future: (R·H, Q, K), as `future(positions, K, H)` has it"""
+        H, d_k, d_v, (R, Q), longest = (
+            self.attention.n_heads, self.attention.d_k, self.attention.d_v, positions.shape, future.shape[-1]
+        )  # fmt: skip
         if longest > self.k.shape[2]:
-            self.k, self.v = (F.pad(old, (0, 0, 0, GROWTH)) for old in (self.k, self.v))
-        projected = F.linear(x, self.weight, self.bias)
+            more = -(-(longest - self.k.shape[2]) // GROWTH) * GROWTH
+            self.k, self.v = (F.pad(old, (0, 0, 0, more)) for old in (self.k, self.v))
+        projected = linear(x, self.weight, self.bias).unflatten(0, (R, Q))
         q, k, v = (part.unflatten(-1, (H, -1)) for part in projected.split([H * d_k, H * d_k, H * d_v], dim=-1))
-        every = torch.arange(rows, device=x.device)
+        every = torch.arange(R, device=x.device)[:, None]
         self.k[every, :, positions] = k
         self.v[every, :, positions] = v
-        later = torch.arange(longest, device=x.device) > positions[:, None]  # (R, K)
-        barred = x.new_zeros(later.shape).masked_fill_(later, -torch.inf)[:, None].repeat_interleave(H, dim=0)
         k, v = (kept.flatten(0, 1)[:, :longest] for kept in (self.k, self.v))
-        context = attend(q.flatten(0, 1)[:, None], k, v, barred)  # (R·H, 1, d_v)
-        return self.attention.w_o(context.view(rows, H * d_v))
+        context = attend(q.transpose(1, 2).flatten(0, 1), k, v, future)  # (R·H, Q, d_v)
+        gathered = context.view(R, H, Q, d_v).transpose(1, 2).reshape(R * Q, H * d_v)
+        return linear(gathered, self.attention.w_o.weight, self.attention.w_o.bias)
 
     def move(self, rows: Tensor, longest: int) -> None:
         """Row i goes on from what row `rows[i]` was."""
@@ -95,12 +109,14 @@ class Memory:
     def __call__(self, x: Tensor, barred: Tensor) -> Tensor:
         """x: (R, D)   barred: (B, 1, S), −∞ on what is no source."""
         slots, H = len(self.k), self.attention.n_heads
-        q = self.attention.w_q(x).view(slots, -1, H, self.attention.d_k).transpose(1, 2)  # (B, H, W, d_k)
+        w_q, w_o = self.attention.w_q, self.attention.w_o
+        q = linear(x, w_q.weight, w_q.bias).view(slots, -1, H, self.attention.d_k).transpose(1, 2)  # (B, H, W, d_k)
         k, v = self.k.flatten(0, 1), self.v.flatten(0, 1)
         weights = weigh(q.flatten(0, 1), k, barred.repeat_interleave(H, dim=0))  # (B·H, W, S)
         self.weights = weights.unflatten(0, (slots, H))
         context = torch.bmm(weights, v)  # (B·H, W, d_v)
-        return self.attention.w_o(context.unflatten(0, (slots, H)).transpose(1, 2).flatten(-2).flatten(0, 1))
+        gathered = context.unflatten(0, (slots, H)).transpose(1, 2).flatten(-2).flatten(0, 1)
+        return linear(gathered, w_o.weight, w_o.bias)
 
     def keep(self, slots: Tensor) -> None:
         self.k, self.v = self.k[slots], self.v[slots]

@@ -37,15 +37,17 @@ ACTIVATIONS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
 class FeedForward(nn.Module):
     """Two linear maps with a non-linearity between, the same at every position."""
 
-    def __init__(self, d_model: int, d_ff: int, activation: str = "relu", ff_dropout: float = 0.0) -> None:
+    def __init__(
+        self, d_model: int, d_ff: int, activation: str = "relu", ff_dropout: float = 0.0, d_out: int = 0
+    ) -> None:
         super().__init__()
         self.w_1 = nn.Linear(d_model, d_ff)
-        self.w_2 = nn.Linear(d_ff, d_model)
+        self.w_2 = nn.Linear(d_ff, d_out or d_model)
         self.activation = ACTIVATIONS[activation]
         self.ff_dropout = ff_dropout
 
     def forward(self, x: Tensor) -> Tensor:
-        """x: (…, D) → (…, D)."""
+        """x: (…, D) → (…, D), or (…, d_out)."""
         inner = self.activation(x, self.w_1.weight, self.w_1.bias)  # (…, F)
         if self.training:
             inner = dropout(inner, self.ff_dropout)

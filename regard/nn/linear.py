@@ -4,21 +4,27 @@ Under autocast torch multiplies in bfloat16 and also hands back the weight's gra
 afterwards. `MixedLinear` has the matrix product write it in float32 at once: nothing is lost in the sum over a batch's
 tokens, and a pass over memory is saved. On a CPU torch has two libraries for float32 products and takes MKL's for
 linear layers; `CpuLinear` takes oneDNN's, faster at the shapes of a Transformer by a tenth (docs/log.md), except for
-the weight's gradient. In both, ReLU and bias join the product they follow.
+the weight's gradient. In both, ReLU and bias join the product they follow. Decoding multiplies few rows at a time, by
+a copy of the matrix in oneDNN's own order: several rows then take little longer than one (docs/log.md).
 """
 
 from __future__ import annotations
 
 import resource
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.weak import WeakIdKeyDictionary
 
 from regard.nn import kernels
 
 LARGE = 2**27  # multiplications; about a millisecond's work, which is what a new shape costs
+FEW, WIDE = 32, 2**18  # rows of a product in decoding, and numbers of its matrix, where a copy in oneDNN's order pays
+# Of a weight: what was made of it, with the state of the weights it was made of.
+DERIVED: MutableMapping[Tensor, dict[Any, tuple[Any, Tensor]]] = WeakIdKeyDictionary()
 
 
 class MixedLinear(torch.autograd.Function):
@@ -77,7 +83,7 @@ class CpuLinear(torch.autograd.Function):
 
 
 def onednn_product(x: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> Tensor:
-    """x Wᵀ + b, or what ReLU leaves of it.   x: (n, d_in)   weight: (d_out, d_in)   → (n, d_out)"""
+    """x Wᵀ + b, or what ReLU leaves of it.   x: (…, d_in)   weight: (d_out, d_in)   → (…, d_out)"""
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "relu" if relu else "none", [], None)
 
 
@@ -102,6 +108,32 @@ def worth_onednn(x: Tensor, weight: Tensor) -> bool:
     return torch.is_grad_enabled() and x.numel() * len(weight) >= LARGE and onednn_takes(x)
 
 
+def few_rows(x: Tensor, weight: Tensor) -> bool:
+    """Whether this is decoding, with few rows but more than one, of which MKL knows better."""
+    return (
+        not torch.is_grad_enabled()
+        and 1 < x.numel() // x.shape[-1] <= FEW
+        and weight.numel() >= WIDE
+        and not weight.is_inference()  # it would be put in order each time
+        and onednn_takes(x)
+    )
+
+
+def derived(make: Callable[..., Tensor], *weights: Tensor) -> Tensor:
+    """`make(*weights)`, made once, for as long as the first of the weights lives and all stay as they are."""
+    if any(weight.is_inference() for weight in weights):  # nobody knows when they change
+        return make(*weights)
+    made, now = DERIVED.setdefault(weights[0], {}), [(weight._version, weight.data_ptr()) for weight in weights]
+    if make not in made or made[make][0] != now:
+        with torch.inference_mode(False), torch.no_grad():
+            made[make] = now, make(*weights)
+    return made[make][1]
+
+
+def reordered(weight: Tensor) -> Tensor:
+    return torch.ops.mkldnn._reorder_linear_weight(weight.detach(), FEW)
+
+
 def product_type(x: Tensor) -> torch.dtype:
     """The type in which matrix products of x are computed, autocast considered."""
     kind = x.device.type
@@ -116,6 +148,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x Wᵀ + b.   x: (…, d_in) → (…, d_out)"""
     if mixed(x):
         return MixedLinear.apply(x, weight, bias, False)
+    if few_rows(x, weight):
+        return onednn_product(x, derived(reordered, weight), bias, False)
     return CpuLinear.apply(x, weight, bias, False) if worth_onednn(x, weight) else F.linear(x, weight, bias)
 
 
@@ -123,6 +157,8 @@ def linear_relu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """max(0, x Wᵀ + b), for one reader: on a GPU its gradient is overwritten on the way back."""
     if mixed(x):
         return MixedLinear.apply(x, weight, bias, True)
+    if few_rows(x, weight):
+        return onednn_product(x, derived(reordered, weight), bias, True)
     return CpuLinear.apply(x, weight, bias, True) if worth_onednn(x, weight) else F.linear(x, weight, bias).relu_()
 
 

@@ -28,6 +28,7 @@ from regard.errors import RegardError
 from regard.evaluate.bleu import bleu
 from regard.models.masked import MaskedTransformer
 from regard.models.transformer import Transformer
+from regard.nn.blockwise import targets_ahead
 from regard.nn.layout import Layout, Packed, Padded, Room
 from regard.nn.loss import IGNORED, smoothed_cross_entropy
 from regard.nn.r_drop import r_drop_loss
@@ -152,7 +153,10 @@ class PairTask(ABC, Generic[B]):
         self.recipe, self.tokenizers, self.valid_corpus = recipe, tokenizers, valid
         torch.manual_seed(recipe.seed)
         self.model = build(recipe, tokenizers)
+        if recipe.train.freeze:
+            freeze_base(self.model)
         self.model.encoder.recompute = self.model.decoder.recompute = recipe.train.recompute
+        self.frozen = bool(recipe.train.freeze)
         kept = fitting(train, recipe.data.max_length)
         self.pairs, self.too_long = train, np.setdiff1d(np.arange(len(train.source)), kept).tolist()
         if recipe.tokenizer.sampling:
@@ -180,7 +184,10 @@ class PairTask(ABC, Generic[B]):
         corpus, metrics, samples = self.valid_corpus, dict[str, float](), list[str]()
         n = min(self.recipe.train.valid_sentences, len(corpus))
         if n:
-            texts = translator.translate(corpus.source[:n], **options)
+            found = [one for one, *_ in translator.search(corpus.source[:n], **options)]
+            texts = [one.text for one in found]
+            if calls := sum(one.calls for one in found):
+                metrics["tokens_per_call"] = sum(len(one.target_tokens) for one in found) / calls
             metrics["bleu"] = bleu(texts, corpus.target[:n], samples=0).value
             for source, target, text in list(zip(corpus.source, corpus.target, texts, strict=False))[:N_SAMPLES]:
                 samples.append(f"source     {source}\nreference  {target}\noutput     {text}\n")
@@ -205,6 +212,8 @@ class TranslationTask(PairTask[TranslationBatch]):
 
     def loss(self, batch: TranslationBatch) -> Tensor:
         smoothing, r_drop = self.recipe.train.label_smoothing, self.recipe.train.r_drop
+        if self.model.block_heads is not None:
+            return block_loss(self.model, batch, smoothing, self.frozen)
         return (
             r_dropped_loss(self.model, batch, smoothing, r_drop)
             if r_drop
@@ -215,8 +224,13 @@ class TranslationTask(PairTask[TranslationBatch]):
         self.model.eval()
         nll, n_tokens = score_pairs(self.model, self.valid, self.recipe.train.batch_tokens, device)
         metrics = {"loss": nll / n_tokens, "perplexity": math.exp(min(nll / n_tokens, 50.0))}
+        blockwise = self.model.block_heads is not None
+        if blockwise:  # the loss is that of all that is trained; the perplexity stays that of the next token
+            loss = partial(block_loss, only_heads=self.frozen)
+            nll, _ = score_pairs(self.model, self.valid, self.recipe.train.batch_tokens, device, loss)
+            metrics["loss"] = nll / n_tokens
         translator = Translator(self.recipe.name, self.model, self.tokenizers, self.recipe.decode)
-        scores, samples = self.translated(translator, beam_size=1)
+        scores, samples = self.translated(translator, beam_size=1, blockwise=blockwise)
         self.model.train()
         return Validation(metrics | scores, samples)
 
@@ -350,6 +364,29 @@ def r_dropped_loss(model: Transformer, batch: TranslationBatch, label_smoothing:
     return r_drop_loss(*passes, model.output.weight, model.output.bias, batch.expected, label_smoothing, alpha)
 
 
+def freeze_base(model: Transformer) -> None:
+    """Leave nothing to be trained but the block heads."""
+    model.requires_grad_(False)
+    if model.block_heads is not None:
+        model.block_heads.requires_grad_(True)
+
+
+def block_loss(model: Transformer, batch: TranslationBatch, label_smoothing: float, only_heads: bool = False) -> Tensor:
+    """The mean of the k losses of each position, for the next token and the k − 1 after it; `only_heads`: of these.
+
+    Summed over real tokens; a token beyond the end of its sentence counts nothing.
+    """
+    heads, hidden = model.block_heads, last_hidden(model, batch)  # (n, D)
+    assert heads is not None
+    places = batch.tgt_layout.real(batch.tgt_layout.positions.expand(batch.tgt.shape))
+    targets = targets_ahead(batch.expected, places, heads.k)  # (n, k)
+    every = heads(hidden) if only_heads else torch.cat([hidden[:, None], heads(hidden)], dim=1)
+    targets = targets[:, 1:] if only_heads else targets
+    weight, bias = model.output.weight, model.output.bias
+    total = smoothed_cross_entropy(every.flatten(0, 1), weight, bias, targets.flatten(), label_smoothing)
+    return total / targets.shape[1]
+
+
 def last_hidden(model: Transformer, batch: TranslationBatch) -> Tensor:
     """What the decoder says at each real target position: (n_tokens, D)."""
     memory = model.encode(batch.src, batch.src_layout)
@@ -357,12 +394,18 @@ def last_hidden(model: Transformer, batch: TranslationBatch) -> Tensor:
 
 
 @torch.inference_mode()
-def score_pairs(model: Transformer, pairs: Pairs, batch_tokens: int, device: torch.device) -> tuple[float, int]:
+def score_pairs(
+    model: Transformer,
+    pairs: Pairs,
+    batch_tokens: int,
+    device: torch.device,
+    loss: Callable[[Transformer, TranslationBatch, float], Tensor] = smoothed_loss,
+) -> tuple[float, int]:
     """The negative log-likelihood of references in nats, without smoothing, and their token count."""
     total, n_tokens = 0.0, 0
     for numbers in by_length(pairs, batch_tokens):
         batch = move(pairs.batch(numbers, "padded", SYMBOLS[model.config.start]), device)
-        total += float(smoothed_loss(model, batch, 0.0))
+        total += float(loss(model, batch, 0.0))
         n_tokens += batch.n_tokens
     return total, n_tokens
 

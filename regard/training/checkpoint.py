@@ -131,7 +131,7 @@ def restore(folder: Path, model: nn.Module, optimiser: Adam, fingerprints: dict[
             )
     copy_weights(model, load_tensors(folder / FILES[0], state["checksums"][FILES[0]]))
     training = load_tensors(folder / FILES[1], state["checksums"][FILES[1]])
-    for name, parameter in model.named_parameters():
+    for name, parameter in trained(model).items():
         for key, tensor in optimiser.begin(parameter).items():
             tensor.copy_(training[f"{key}/{name}"])
     torch.set_rng_state(training["random/cpu"].clone())
@@ -165,9 +165,14 @@ def weights(model: nn.Module) -> dict[str, Tensor]:
 def moments(model: nn.Module, optimiser: Adam) -> dict[str, Tensor]:
     return {
         f"{key}/{name}": tensor
-        for name, parameter in model.named_parameters()
+        for name, parameter in trained(model).items()
         for key, tensor in optimiser.state[parameter].items()
     }
+
+
+def trained(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters that are not frozen: an optimiser knows no others."""
+    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
 def random_states(device: torch.device) -> dict[str, Tensor]:
@@ -218,12 +223,12 @@ def load_averaged(run: Run) -> dict[str, Tensor]:
 
 
 def load_ema(folder: Path) -> dict[str, Tensor]:
-    """The moving average of the weights at a checkpoint."""
-    training = load_tensors(folder / FILES[1], load_state(folder)["checksums"][FILES[1]])
+    """The moving average of the weights at a checkpoint; of frozen ones, themselves."""
+    model, training = (load_tensors(folder / file, load_state(folder)["checksums"][file]) for file in FILES)
     found = {name.removeprefix("ema/"): tensor for name, tensor in training.items() if name.startswith("ema/")}
     if not found:
         raise RegardError(f"{folder} has no moving average of its weights: train with train.ema, e.g. 0.999.")
-    return found
+    return {**model, **found}
 
 
 def tensor_digest(tensors: dict[str, Tensor]) -> str:

@@ -113,7 +113,7 @@ class Loop(Generic[B]):
         largest = [self.task.order.largest(self.progress.place.epoch)] * self.config.accumulate
         for numbers in ranks.share(largest, ranks.rank(), ranks.size())[:1]:
             batch = self.task.batch(numbers, self.device)
-            moments = 0 if self.optimiser.state else 2 * sum(p.numel() for p in self.model.parameters())
+            moments = 0 if self.optimiser.state else 2 * sum(p.numel() for p in self.optimiser.parameters)
             self.fitting.rehearse(batch, self.forget, partial(self.gradient, n_tokens=batch.n_tokens), moments)
 
     def one_step(self, update: Update[B], display: Display) -> None:
@@ -143,7 +143,7 @@ class Loop(Generic[B]):
             n_tokens = sum(batch.n_tokens for batch in batches)
         ranks.reseed(self.task.order.seed, step)
         self.fitting.each(batches, self.forget, partial(self.gradient, n_tokens=n_tokens))
-        ranks.add_up(self.model.parameters(), self.update_loss)
+        ranks.add_up(self.optimiser.parameters, self.update_loss)
         self.unreported += self.update_loss
         if self.config.clip_norm:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm)

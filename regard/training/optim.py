@@ -63,6 +63,7 @@ class Adam:
             lr=self.lr, beta1=self.beta1, beta2=self.beta2, eps=self.eps,
             weight_decay=0.0, amsgrad=False, maximize=False,
         )  # fmt: skip
+        torch.autograd.graph.increment_version(moved)  # which the kernel forgets, and `nn.linear.derived` goes by
         if self.ema:
             decays = [((1 + step) / (10 + step)).clamp(max=self.ema) for step in steps]
             for state, weight, decay in zip(states, moved, decays, strict=True):

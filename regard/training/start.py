@@ -29,6 +29,7 @@ from regard.training.report import report
 from regard.training.run import Run
 
 TASKS: dict[str, translation.Kind] = {"translation": translation.TranslationTask, "mask_predict": MaskPredictTask}
+HEADS = "block_heads."  # how the names of their parameters begin
 
 
 def train(
@@ -115,12 +116,20 @@ def parent_of(recipe: Recipe) -> Run | None:
 
 
 def start_from(other: Run, ours: TransformerConfig, model: nn.Module) -> None:
-    """Take the weights of another run (fine-tuning). Dropout may differ; what the weights mean may not."""
+    """Take the weights of another run (fine-tuning). Dropout may differ; what the weights mean may not.
+
+    Block heads may differ too: those of another shape, or none, are left aside, and ours begin anew.
+    """
     theirs = replace(
         other.recipe.model,
         preset=ours.preset, dropout=ours.dropout, attn_dropout=ours.attn_dropout, ff_dropout=ours.ff_dropout,
+        block_heads=ours.block_heads, block_d_ff=ours.block_d_ff,
     )  # fmt: skip
     changed = differences(ours, theirs)
     if changed:
         raise RegardError(f"init = {other.path} is another model, make [model] match it: {'; '.join(changed)}.")
-    checkpoint.copy_weights(model, load_weights(other))
+    tensors = load_weights(other)
+    if (other.recipe.model.block_heads, other.recipe.model.block_d_ff) != (ours.block_heads, ours.block_d_ff):
+        base = {name: tensor for name, tensor in tensors.items() if not name.startswith(HEADS)}
+        tensors = base | {name: tensor for name, tensor in checkpoint.weights(model).items() if name.startswith(HEADS)}
+    checkpoint.copy_weights(model, tensors)

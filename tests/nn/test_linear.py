@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from regard.nn.linear import linear, linear_relu, onednn_takes, side_by_side
+from regard.config import TrainConfig
+from regard.nn.linear import DERIVED, derived, few_rows, linear, linear_relu, onednn_takes, reordered, side_by_side
+from regard.training.optim import Adam
 
 
 @pytest.mark.parametrize("shape", [(7, 6), (2, 3, 6)], ids=["rows", "a rectangle"])
@@ -39,3 +43,45 @@ def test_maps_side_by_side_are_the_maps_one_by_one(bias: bool) -> None:
     torch.manual_seed(0)
     parts, x = [nn.Linear(6, width, bias=bias) for width in (4, 3, 5)], torch.randn(2, 7, 6)
     torch.testing.assert_close(side_by_side(x, *parts), torch.cat([part(x) for part in parts], dim=-1))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("shape", [(1, 6), (2, 6), (4, 6), (2, 3, 6), (32, 6), (33, 6)], ids=str)
+@torch.inference_mode()
+def test_products_of_few_rows_in_decoding_equal_torchs(
+    shape: tuple[int, ...], bias: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("regard.nn.linear.WIDE", 0)
+    torch.manual_seed(0)
+    with torch.inference_mode(False):
+        layer = nn.Linear(6, 5)
+    x, b = torch.randn(*shape), layer.bias if bias else None
+    assert few_rows(x, layer.weight) == (2 <= x.numel() // 6 <= 32)
+    torch.testing.assert_close(linear(x, layer.weight, b), F.linear(x, layer.weight, b))
+    torch.testing.assert_close(linear_relu(x, layer.weight, layer.bias), F.linear(x, layer.weight, layer.bias).relu())
+
+
+def test_what_is_kept_of_a_weight_follows_it_and_goes_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.nn.linear.WIDE", 0)
+    layer, x, before = nn.Linear(6, 5), torch.randn(3, 6), len(DERIVED)
+    optimiser = Adam(layer.parameters(), TrainConfig())
+    optimiser.lr = 0.1
+
+    def agrees(layer: nn.Linear) -> None:
+        with torch.inference_mode():
+            torch.testing.assert_close(linear(x, layer.weight, layer.bias), F.linear(x, layer.weight, layer.bias))
+
+    agrees(layer)
+    assert derived(reordered, layer.weight) is derived(reordered, layer.weight)
+    layer(x).sum().backward()
+    optimiser.step()
+    agrees(layer)
+    with torch.no_grad():
+        layer.weight.copy_(torch.randn(5, 6))
+    agrees(layer)
+    layer.weight.data = torch.randn(5, 6)
+    agrees(layer)
+    assert len(DERIVED) == before + 1
+    del layer, optimiser
+    gc.collect()
+    assert len(DERIVED) == before
