@@ -161,10 +161,10 @@ def translate(
     model = open_translator(
         run, engine, quantization, weights, device, settings, alignments=alignments, partners=partners or (),
         remark=warn, **given(
-            beam_size=beam, length_penalty=length_penalty, normalization=normalization, batch_sentences=batch,
+            beam_size=beam or (1 if blockwise else None), length_penalty=length_penalty, normalization=normalization, batch_sentences=batch,
             coverage_penalty=coverage_penalty, min_length=min_length, max_length=max_length, precision=precision,
             no_repeat_ngram=no_repeat_ngram, sample=sample or None, temperature=temperature, top_k=top_k, top_p=top_p,
-            seed=seed, iterations=iterations, length_candidates=length_candidates, **blocks(blockwise, beam),
+            seed=seed, iterations=iterations, length_candidates=length_candidates, blockwise=blockwise or None,
         ),
     )  # fmt: skip
     style = LineFormat(n_best=n_best, scores=scores, as_json=as_json)
@@ -292,10 +292,3 @@ def meter() -> Iterator[Meter]:
     with rich.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
         task = shown.add_task("", total=1.0, lines=0, speed=0.0, left="")
         yield Meter(partial(shown.update, task))
-
-
-def blocks(blockwise: bool, beam: int | None) -> dict[str, Any]:
-    """The keys that --blockwise changes: without --beam it is greedy."""
-    if not blockwise:
-        return {}
-    return {"blockwise": True} if beam else {"blockwise": True, "beam_size": 1}
