@@ -161,7 +161,8 @@ def translate(
     model = open_translator(
         run, engine, quantization, weights, device, settings, alignments=alignments, partners=partners or (),
         remark=warn, **given(
-            beam_size=beam or (1 if blockwise else None), length_penalty=length_penalty, normalization=normalization, batch_sentences=batch,
+            beam_size=beam or (1 if blockwise else None), length_penalty=length_penalty, normalization=normalization,
+            batch_sentences=batch,
             coverage_penalty=coverage_penalty, min_length=min_length, max_length=max_length, precision=precision,
             no_repeat_ngram=no_repeat_ngram, sample=sample or None, temperature=temperature, top_k=top_k, top_p=top_p,
             seed=seed, iterations=iterations, length_candidates=length_candidates, blockwise=blockwise or None,

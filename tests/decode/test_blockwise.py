@@ -233,7 +233,7 @@ def test_the_command_says_how_many_tokens_came_of_a_call(headed: Path, reverser_
     empty, *found = (json.loads(line)["translations"][0] for line in result.stdout.splitlines())
     assert "calls" not in empty
     tokens, calls = sum(one["tokens"] for one in found), sum(one["calls"] for one in found)
-    assert f"{tokens} tokens in {calls} calls of the decoder: {tokens / calls:.2f} a call" in result.stderr
+    assert f"{tokens} tokens in {calls} calls of the decoder: {tokens / calls:.2f} tokens a call" in result.stderr
     assert [one["text"] for one in found] == regard.load(headed).translate(lines[1:], beam_size=1)
 
 
