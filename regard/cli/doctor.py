@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.options import AsJson, console
+from regard.cli.options import AsJson, console, warn
 
 Two = tuple[Path, Path] | None
 
@@ -44,9 +44,13 @@ def doctor(
 
     regard doctor --train train.en train.de --test test.en test.de --languages en de
     """
+    from regard.data.languages import check_code
     from regard.doctor.examine import examine
     from regard.doctor.findings import report
 
+    for language in languages or ():
+        if remark := check_code(language, "--languages"):
+            warn(remark)
     files = {name: pair for name, pair in (("train", train), ("valid", valid), ("test", test)) if pair}
     with console.status("examining") as status:
         found = examine(subject, files, languages or (), lambda what: status.update(f"examining {what} …"))

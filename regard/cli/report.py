@@ -120,9 +120,9 @@ def prepared(folder: Path) -> Text:
 
 def languages(source: Path, target: Path) -> tuple[str, str]:
     """`en`, `de` for train.en.gz and train.de.gz."""
-    from regard.data.files import PACKED
+    from regard.data.languages import language_of
 
-    left, right = (Path(path.stem if path.suffix in PACKED else path.name).suffix[1:] for path in (source, target))
+    left, right = language_of(source), language_of(target)
     return (left, right) if left and right and left != right else ("source", "target")
 
 

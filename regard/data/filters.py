@@ -21,7 +21,7 @@ from typing import Literal, get_args, get_type_hints
 import numpy as np
 
 from regard.config import at_least
-from regard.data.scripts import UNSPACED, Script, main_code, script_of
+from regard.data.scripts import Script, script_of, unspaced
 from regard.errors import RegardError, nearest
 
 # Control characters other than white space, and characters that show nothing: soft hyphen, zero-width space, marks of
@@ -125,7 +125,7 @@ class Cleaner:
 
     def __init__(self, cleaning: Cleaning, languages: tuple[str, str], known: Known | None, keep_dropped: bool) -> None:
         self.cleaning, self.known, self.keep_dropped = cleaning, known, keep_dropped
-        self.unspaced = [main_code(language) in UNSPACED for language in languages]
+        self.unspaced = [unspaced(language) for language in languages]
         names = [script_of(language) if cleaning.min_script else "" for language in languages]
         self.scripts = [Script(name) if name else None for name in names]
         self.changes: Counter[str] = Counter()

@@ -13,8 +13,9 @@ from regard.data.tokenizer import TokenizerPair
 from regard.doctor import characters, curve, pairs, subwords
 from regard.doctor import splits as between_splits
 from regard.doctor.alignment import alignment, judge_of
+from regard.doctor.directions import expected, straighten
 from regard.doctor.findings import SEVERITIES, Finding, Where
-from regard.doctor.languages import Profile, scripts, third_languages, wrong_files, wrong_lines
+from regard.doctor.languages import Profile, scripts, third_languages, wrong_lines
 from regard.doctor.texts import SPLITS, Bitext, read_bitext, text_of
 from regard.errors import RegardError
 from regard.training.run import Run
@@ -50,7 +51,10 @@ def examine(
     the gravest first. `files` stand in for the recipe's text: {"train": (source, target), …}. `languages` are those of
     source and target, where the files' names do not tell. `say` is told what is being looked at."""
     opened = open_subject(subject, files or {}, say)
-    found = [*opened.missing, *texts(opened.splits, languages or opened.languages, say)]
+    known = languages or opened.languages
+    say("which way the texts go")
+    splits, turned = straighten(opened.splits, known, "--languages" if languages else "the prepared data")
+    found = [*opened.missing, *turned, *texts(splits, known, say)]
     if opened.recipe:
         from regard.doctor import recipe as recipes  # here: it loads torch
 
@@ -62,8 +66,8 @@ def examine(
         found += recipes.examine(opened.recipe, size, opened.recipe_file)
     if opened.run:
         found += trained(opened.run, opened.splits, bool(files and "test" in files), say)
-    elif opened.splits:
-        found += subwords.unseen_characters(opened.splits)
+    elif splits:
+        found += subwords.unseen_characters(splits)
     return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
@@ -106,30 +110,32 @@ def damage(folder: Path) -> Iterator[Finding]:
 
 
 def texts(splits: Mapping[str, Bitext], languages: Sequence[str], say: Say) -> Iterator[Finding]:
-    """Everything about the text alone."""
-    profiles, teacher = {}, None
+    """Everything about the text alone, all of which goes the same way."""
+    profile, teacher = Profile.of([], []), None
     for split, bitext in splits.items():
         say(f"{split}: characters")
         for side in bitext.sides:
-            for check in characters.CHECKS:
-                yield from check(side)
+            yield from characters.examine(side)
             yield from scripts(side)
         say(f"{split}: languages")
-        profiles[split] = Profile.of(bitext.source.lines, bitext.target.lines)
-        yield from wrong_files(bitext, languages)
-        yield from wrong_lines(bitext, profiles.get("train", profiles[split]))
-        for side, other in (bitext.sides, bitext.sides[::-1]):
-            yield from third_languages(side, other)
+        if split == "train" or "train" not in splits:
+            profile = Profile.of(bitext.source.lines, bitext.target.lines)
+        yield from wrong_lines(bitext, profile)
+        for (side, other), language in zip(
+            (bitext.sides, bitext.sides[::-1]), expected(bitext, languages), strict=True
+        ):
+            yield from third_languages(side, other, language)
         say(f"{split}: pairs")
         for pair_check in pairs.CHECKS:
             yield from pair_check(bitext)
         say(f"{split}: alignment")
-        same_way = "train" in profiles and not between_splits.backwards(bitext, profiles["train"])
-        judge = judge_of(bitext, teacher if same_way else None)
-        yield from alignment(bitext, judge)
+        judge = judge_of(bitext, teacher)
+        found = list(alignment(bitext, judge))
+        yield from pairs.line_counts(bitext, found, judge is not None)
+        yield from found
         teacher = judge if split == "train" else teacher
     say("what the splits share")
-    yield from between_splits.between(splits, profiles.get("train"))
+    yield from between_splits.between(splits)
 
 
 def trained(run: Run, splits: Mapping[str, Bitext], given_test: bool, say: Say) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from regard.config import DataConfig
 from regard.data.corpus import Corpus, load_required, read_pair, test_splits
 from regard.data.fetch import CORPORA
 from regard.data.files import read_lines
+from regard.data.languages import language_of
 from regard.data.prepared import Prepared
 from regard.errors import RegardError, nearest
 
@@ -46,14 +47,14 @@ def of_files(source: Path, references: Sequence[Path]) -> ScoredSet:
     corpus = read_pair(source.name, source, references[0])
     targets = [corpus.target, *(list(read_lines(file)) for file in references[1:])]
     check_lines({source: corpus.source, **dict(zip(references, targets, strict=True))})
-    return ScoredSet(corpus.name, corpus.source, targets, language_of_file(references[0].name), corpus=corpus)
+    return ScoredSet(corpus.name, corpus.source, targets, language_of(references[0]), corpus=corpus)
 
 
 def of_hypotheses(hypotheses: Path, references: Sequence[Path], source: Path | None = None) -> ScoredSet:
     """A text that is there already; the source is there for a baseline that is not."""
     texts = {file: list(read_lines(file)) for file in (hypotheses, *references, *([source] if source else []))}
     check_lines(texts)
-    language = language_of_file(references[0].name)
+    language = language_of(references[0])
     sides = texts[source] if source else None, [texts[file] for file in references]
     return ScoredSet(hypotheses.name, *sides, language, texts=texts[hypotheses])
 
@@ -67,12 +68,6 @@ def check_lines(texts: dict[Path, list[str]]) -> None:
             )
 
 
-def language_of_file(name: str) -> str:
-    """`de` of test.de or test.de.gz; nothing where the name does not say."""
-    found = [part for part in re.findall(r"\.([a-z]{2})(?=\.|$)", name) if part not in ("gz", "xz", "zst")]
-    return found[-1] if found else ""
-
-
 def language_of_recipe(config: DataConfig, split: str) -> str:
     if config.prepared:
         return Prepared.open(config.prepared).languages[1]
@@ -82,4 +77,4 @@ def language_of_recipe(config: DataConfig, split: str) -> str:
         named = re.search(r"-([a-z]{2})$", config.corpus)  # en-de is built in, and so is copy
         return named[1] if named else ""
     files: tuple[str, ...] = getattr(config, split)
-    return language_of_file(Path(files[1]).name)
+    return language_of(files[1])
