@@ -22,14 +22,14 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
 
-from regard.data.corpus import Corpus, read_pair
+from regard.data.parallel import Corpus, read_pair
 from regard.data.tokenizer import Ragged, TokenizerPair
 from regard.errors import RegardError
 
@@ -153,7 +153,8 @@ class Prepared:
         """The validation or test text; None where there is none."""
         if not self.has(split):
             return None
-        return read_pair(split, *(self.folder / f"{split}.{side}" for side in SIDES))
+        corpus = read_pair(split, *(self.folder / f"{split}.{side}" for side in SIDES))
+        return replace(corpus, language=self.languages[1])
 
     def map(self, name: str, dtype: str) -> np.ndarray:
         return np.memmap(self.folder / name, dtype=np.dtype(dtype).newbyteorder("<"), mode="r")

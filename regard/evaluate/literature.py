@@ -73,8 +73,8 @@ def tokenised_summary(name: str, counts: Counts, drawn: Floats, preparation: dic
     result = counts.result()
     signature = counts.signature(len(drawn), **preparation)
     return TokenisedBleu(
-        name, float(result.score), half_width(drawn), signature, tuple(result.precisions), float(result.bp),
-        result.sys_len, result.ref_len,
+        name, float(result.score), half_width(drawn, len(counts)), signature, tuple(result.precisions),
+        float(result.bp), result.sys_len, result.ref_len,
     )  # fmt: skip
 
 

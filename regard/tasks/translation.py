@@ -187,7 +187,7 @@ class TranslationTask:
         corpus, samples = self.valid_corpus, list[str]()
         if n:
             texts = translator.translate(corpus.source[:n], beam_size=1)
-            metrics["bleu"] = bleu(texts, corpus.target[:n], samples=0).value
+            metrics["bleu"] = bleu(texts, corpus.target[:n], samples=0, language=corpus.language).value
             for source, target, text in list(zip(corpus.source, corpus.target, texts, strict=False))[:N_SAMPLES]:
                 samples.append(f"source     {source}\nreference  {target}\noutput     {text}\n")
         self.model.train()

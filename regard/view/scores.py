@@ -30,6 +30,7 @@ class LengthScores:
     words: Sequence[str]
     sentences: Sequence[int]
     points: Mapping[str, Mapping[str, Sequence[Point | None]]]
+    unit: str = "words"  # what lengths are counted in
 
 
 def length_png(sets: Sequence[LengthScores], path: Path) -> None:
@@ -57,7 +58,7 @@ def _draw_panel(axes: Axes, one: LengthScores, systems: Mapping[str, Sequence[Po
     ticks = [f"{words}\n({count:,})" for words, count in zip(one.words, one.sentences, strict=True)]
     axes.set_xticks(range(len(ticks)), ticks)
     axes.set_xlim(-0.5, len(ticks) - 0.5)
-    axes.set_xlabel("words of the reference (sentences)", color=_MUTED)
+    axes.set_xlabel(f"{one.unit} of the reference (sentences)", color=_MUTED)
     _tidy(axes)
     if len(systems) > 1:
         legend = axes.legend(frameon=False, labelcolor=_INK, prop={"family": _font(), "size": 9})
