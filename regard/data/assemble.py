@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from regard.data.files import bounded_lines, endless, in_step, open_bytes, read_lines, too_long
-from regard.data.filters import near, tells
+from regard.data.near import near, tells
 from regard.errors import RegardError
 
 EXPANSION, SMALL = 200, 1 << 24  # an archive unpacks to so many times its size at most, or to so many bytes

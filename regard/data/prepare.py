@@ -22,8 +22,9 @@ import numpy as np
 
 from regard.config import TokenizerConfig
 from regard.data import tokenizer as subwords
+from regard.data.cleaning import Cleaning
 from regard.data.duplicates import Duplicates
-from regard.data.filters import Chunk, Cleaned, Cleaner, Cleaning, Known, pair_keys
+from regard.data.filters import Chunk, Cleaned, Cleaner, Known, pair_keys
 from regard.data.formats import Fields, Input, Left, find
 from regard.data.pool import in_order
 from regard.data.prepared import INDEX, SIDES, VERSION, Flat, file_hash, fingerprint, written_whole
@@ -45,7 +46,7 @@ class Settings:
     train: tuple[str, ...]
     valid: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
-    columns: tuple[int, int] = (1, 2)
+    columns: tuple[int, int] | None = None
     keys: tuple[str, str] | None = None
     cleaning: Cleaning = field(default_factory=Cleaning)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
@@ -97,6 +98,12 @@ def refuse_damage(one: InputTally, most: float) -> None:
             f"{one.name} is damaged or of another form: {worst}, of {one.pairs + one.malformed:,} records. Mend it "
             "(text of another encoding with iconv -f latin1 -t utf-8), or allow it with --max-malformed."
         )
+
+
+def no_pairs(one: InputTally) -> str:
+    """Why an input has given nothing."""
+    why = "; ".join(str(kind) for kind in one.left_out) or "it is empty"
+    return f"{one.name} gave no pair: {why}"
 
 
 def tally_of(one: Input) -> InputTally:
@@ -222,6 +229,10 @@ class Preparation:
                     blocks.append(Block(int(keep.sum()), (spans[0], spans[1])))
         tally.kept = sum(block.pairs for block in blocks)
         tally.index_bytes, tally.index_peak_bytes = duplicates.bytes, duplicates.peak_bytes
+        silent_inputs = [no_pairs(one) for one in tally.inputs if not one.pairs]
+        if not tally.kept and not tally.read:
+            raise RegardError(f"There is no training text: {'; '.join(silent_inputs)}.")
+        tally.notes += silent_inputs
         if not tally.kept:
             why = ", ".join(f"{step} {n:,}" for step, n in tally.steps().items() if n)
             raise RegardError(

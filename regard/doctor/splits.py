@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from regard.data.filters import near
+from regard.data.near import near
 from regard.doctor.characters import style
 from regard.doctor.findings import Finding, at_lines, examples_of, grade
 from regard.doctor.languages import words
@@ -32,7 +31,7 @@ class HeldOut:
         wanted: tuple[dict[str, list[int]], dict[str, list[int]]] = ({}, {})
         for side, forms in zip(bitext.sides, wanted, strict=True):
             for number, line in enumerate(side.lines, start=1):
-                near_form = form(line)
+                near_form = near(line)
                 if len(near_form) >= FEWEST_LETTERS and len(words(line)) >= FEWEST_WORDS:
                     forms.setdefault(near_form, []).append(number)
         return cls(bitext, wanted, ({}, {}), set())
@@ -73,16 +72,11 @@ class HeldOut:
         )  # fmt: skip
 
 
-def form(line: str) -> str:
-    """The near form by which regard data prepare knows a sentence."""
-    return near(unicodedata.normalize("NFC", line))
-
-
 def leaks(train: Bitext, others: Sequence[Bitext]) -> Iterator[Finding]:
     """Held-out sentences that training text has too; case, punctuation, spacing and numbers aside."""
     held_out = [HeldOut.of(bitext) for bitext in others]
     for number, (source, target) in enumerate(train.pairs(), start=1):
-        forms = form(source), form(target)
+        forms = near(source), near(target)
         for one in held_out:
             one.meet(number, *forms)
     for one in held_out:

@@ -327,7 +327,8 @@ def corpus_page(report: Report, picture: bytes) -> str:
 </tbody></table>
 <ul>{"".join(f"<li>{_escape(line)}</li>" for line in corpus_remarks(report))}</ul>
 <footer>Words are what white space separates; in vocabularies without the punctuation at their ends and without case.
-Repetitions and leakage are word for word. All figures: report.json.</footer>
+Repetitions are word for word, leakage is by near form: whatever the case, punctuation,
+spacing and numbers. All figures: report.json.</footer>
 </body></html>
 """
     return page.encode("ascii", "xmlcharrefreplace").decode("ascii")

@@ -61,6 +61,13 @@ def test_figures_of_a_large_corpus_agree_with_a_plain_count(monkeypatch: pytest.
     assert found["source"]["vocabulary"]["curve"][-1] == [len(words), 1.0]
 
 
+def test_leaks_are_judged_by_near_form_as_prepare_judges_them() -> None:
+    train = ["In 1999 a dog ran.", "12", "A cat, asleep"], ["1999 rannte ein Hund.", "12", "Eine Katze schläft"]
+    test = ["in 2001 a DOG ran!", "13", "a cat asleep"], ["2001 rannte ein Hund", "14", "Ein Hund schläft"]
+    (leak,) = summary(train=train, test=test)["leakage"]
+    assert [leak[what] for what in ("pairs", "sources", "targets")] == [1, 2, 1]  # numbers alone are in every text
+
+
 def test_leaks_and_unseen_words_between_splits_are_found() -> None:
     test = (["A dog runs.", "a cat sleeps", "same"], ["Ein Hund rennt.", "eine Katze schläft", "gleich"])
     found = summary(train=(SOURCE, TARGET), valid=(["x"], ["same"]), test=test)

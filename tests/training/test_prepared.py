@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from regard.config import TokenizerConfig, resolve
-from regard.data.filters import Cleaning
+from regard.data.cleaning import Cleaning
 from regard.data.generated import generate
 from regard.data.prepare import Settings, prepare
 from regard.errors import RegardError
