@@ -85,6 +85,17 @@ def test_mistakes_in_fetching_are_told_in_a_sentence(cache: Path, tmp_path: Path
     refused(run("fetch", "europarl-en-fr", cache=cache), "no public address", "--from FOLDER")
 
 
+def test_several_corpora_are_fetched_by_one_command_or_none(cache: Path, folder: Path, tmp_path: Path) -> None:
+    for path in folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+        (tmp_path / path.name.replace(".de.", ".fr.")).write_bytes(path.read_bytes())
+    other = tmp_path / "cache"
+    refused(run("fetch", "multi30k-en-de", "multi30k-en-fx", "--from", tmp_path, "--to", other, cache=cache), "en-fr?")
+    assert not other.exists()
+    result = run("fetch", "multi30k-en-de", "multi30k-en-fr", "--from", tmp_path, "--to", other, "--json", cache=cache)
+    assert [json.loads(line)["name"] for line in result.stdout.splitlines()] == ["multi30k-en-de", "multi30k-en-fr"]
+
+
 def test_another_cache_can_be_named(folder: Path, cache: Path, tmp_path: Path) -> None:
     result = run("fetch", "multi30k-en-de", "--from", folder.parent, "--to", tmp_path / "other", cache=cache)
     assert (tmp_path / "other" / "multi30k-en-de" / "train.de.gz").exists()

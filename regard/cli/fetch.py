@@ -19,30 +19,42 @@ if TYPE_CHECKING:
 
 
 def fetch(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A corpus; without it, all are listed.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Corpora; without one, all are listed.")
+    ] = None,
     origin: Annotated[Path | None, typer.Option("--from", help="Take the files from this folder instead.")] = None,
     to: Annotated[Path | None, typer.Option("--to", help="The cache, instead of $REGARD_DATA or the user's.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Fetch it even if it is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fetch a public corpus by name, or list what there is.
+    """Fetch public corpora by name, or list what there is.
 
     A transfer that breaks off goes on where it stopped when the command is given again. A recipe then says
-    data.corpus = "NAME". The licences are those of the corpora's makers and are listed.
+    data.corpus = "NAME". The licences are those of the corpora's makers and are listed. With --json a line for each.
 
     Examples:  regard data fetch
 
     regard data fetch multi30k-en-de
 
-    regard data fetch europarl-en-de --from downloads
+    regard data fetch europarl-en-de europarl-en-fr --from downloads
     """
     from regard.data import fetch as corpora
 
     root = to or corpora.cache()
-    if not name:
+    if not names:
         print_corpora(root, as_json)
         return
-    corpora.named(name)
+    for name in names:
+        corpora.named(name)  # a mistyped one is told before the others are fetched
+    for name in names:
+        fetch_one(name, root, origin, again, as_json)
+    if root != corpora.cache():
+        warn(f"for recipes to find it: export REGARD_DATA={root}")
+
+
+def fetch_one(name: str, root: Path, origin: Path | None, again: bool, as_json: bool) -> None:
+    from regard.data import fetch as corpora
+
     here = None if again else corpora.fetched(root / name)
     if here:
         warn(f"{name} is there already; --again fetches it anew")
@@ -56,8 +68,6 @@ def fetch(
     for why, pairs in lock.get("left_out", {}).items():
         print(f"left out of train: {pairs:,} pairs, {why}")
     print(f"licence: {lock['licence']}")
-    if root != corpora.cache():
-        warn(f"for recipes to find it: export REGARD_DATA={root}")
 
 
 def print_corpora(root: Path, as_json: bool) -> None:

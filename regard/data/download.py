@@ -84,7 +84,7 @@ def insist(address: str, part: Path, report: Report, say: Say, pauses: Sequence[
         if failures > len(pauses):
             raise RegardError(
                 f"{address} could not be fetched: {problem}. {size(part):,} bytes have arrived; the same command "
-                "goes on from there."
+                "goes on from there. Without a network, get the file another way and give its folder with --from."
             )
         say(f"{address}: {problem}; again in {pauses[failures - 1]:g} s")
         time.sleep(pauses[failures - 1])

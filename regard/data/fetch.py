@@ -27,6 +27,8 @@ from regard.errors import RegardError, nearest
 
 __all__ = ["CORPORA", "Named", "cache", "fetch", "fetched", "files", "named", "splits"]
 
+FEWEST = 100  # pairs of a training text that may be a sample, and is not a mistake
+WHOLE = 0.9  # of the pairs of a corpus, below which it is said not to be whole
 Chosen = dict[str, list[tuple[Part, tuple[Path, ...]]]]  # split → its parts and the files they are in
 Pieces = dict[str, list[tuple[Path, ...]]]  # split → texts: source and target of each part, or one table
 
@@ -127,6 +129,7 @@ def fetch(
         (building / "text").mkdir(parents=True)
         pieces = unpack(chosen, building)
         texts = write_texts(corpus, pieces, building / "text")
+        check_texts(name, corpus, texts, building / "text", say)
         return put_in_place(name, corpus, folder, texts, origins)
 
 
@@ -251,6 +254,20 @@ def write_split(split: str, languages: tuple[str, str], texts: list[tuple[Path, 
     if counts[0] != counts[1]:
         raise unequal((texts[0][0], texts[0][1]), (counts[0], counts[1]))
     return counts[0]
+
+
+def check_texts(name: str, corpus: Named, texts: assemble.Texts, folder: Path, say: Say) -> None:
+    """Whether this can be the corpus at all: every split says something, and the training text is not a stub."""
+    for split in texts.pairs:
+        for language in corpus.languages:
+            path = find(folder, f"{split}.{language}")
+            if path is None or not any(line.strip() for line in assemble.byte_lines(path)):
+                raise RegardError(f"The {split} text of {name} is empty in {language}: these are not its files.")
+    found, known = texts.pairs["train"], corpus.pairs
+    if known and found < min(FEWEST, known):
+        raise RegardError(f"The training text has {found:,} pairs, {name} about {known:,}: these are not its files.")
+    if known and found < WHOLE * known:
+        say(f"{name}: train has {found:,} pairs, the whole corpus about {known:,}")
 
 
 def put_in_place(

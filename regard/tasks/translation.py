@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.config import Recipe
+from regard.config import Recipe, TokenizerConfig
 from regard.data import tokenizer as subwords
 from regard.data.batching import BatchOrder, cut
 from regard.data.corpus import Corpus, load_required, without_empty
@@ -215,7 +215,7 @@ def prepare(
                 f"{prepared.folder} was prepared with another tokenizer than that of init = {recipe.init}: prepare it "
                 f"again with --tokenizer {Path(recipe.init) / 'tokenizer'}."
             )
-        check_tokenizer(recipe, prepared)
+        check_tokenizer(recipe, prepared, say)
         once(partial(keep_tokenizers, tokenizer, lambda: prepared.tokenizers))
         tokenizers, pairs, lines = prepared.tokenizers, Pairs(*prepared.train), None
     else:
@@ -229,8 +229,8 @@ def prepare(
     return task
 
 
-def check_tokenizer(recipe: Recipe, prepared: Prepared) -> None:
-    """Prepared data has its tokenizer already: what the recipe says of it must be true."""
+def check_tokenizer(recipe: Recipe, prepared: Prepared, say: Callable[[str], None]) -> None:
+    """Prepared data has its tokenizer already: what the recipe says of it must be true, or counts for nothing."""
     if recipe.model.tie == "all" and not prepared.tokenizers.shared:
         raise RegardError(
             f"{prepared.folder} has a vocabulary for each language, which cannot share one matrix: set "
@@ -241,6 +241,11 @@ def check_tokenizer(recipe: Recipe, prepared: Prepared) -> None:
         raise RegardError(
             f'{prepared.folder} has {kind} subwords, which are drawn in their own way: set tokenizer.kind = "{kind}".'
         )
+    learned, default = prepared.index["settings"]["tokenizer"], TokenizerConfig()
+    asked = {key: getattr(recipe.tokenizer, key) for key in learned if key != "sampling"}
+    ignored = [f"{key} = {value}" for key, value in asked.items() if value not in (learned[key], getattr(default, key))]
+    if ignored:
+        say(f"[tokenizer] {', '.join(ignored)} counts for nothing: {prepared.folder} has its subwords already.")
 
 
 def whole(recipe: Recipe, split: str, say: Callable[[str], None]) -> Corpus:
