@@ -143,6 +143,19 @@ def test_a_prepared_folder_is_reported_on_with_its_own_subwords(cache: Path, fol
     assert found["splits"]["valid"]["source"]["subwords"]["per_word"] > 1
 
 
+def test_whatever_prepare_takes_is_reported_on(cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.en").write_text("A dog.\nA cat.\n")
+    (tmp_path / "a.de").write_text("Ein Hund.\nEine Katze.\n")
+    (tmp_path / "a.tsv").write_text("en\tde\nA dog.\tEin Hund.\nA cat.\tEine Katze.\n")
+    codes = ("--languages", "en", "de")
+    ways = [(tmp_path / "a.en", tmp_path / "a.de"), (f"{tmp_path / 'a.en'},{tmp_path / 'a.de'}",)]
+    ways += [(tmp_path / "a", *codes), (tmp_path / "a.tsv", *codes)]
+    found = [json.loads(run("report", *way, "--json", "--out", tmp_path / "o", cache=cache).stdout) for way in ways]
+    assert all(one["splits"] == found[0]["splits"] for one in found)
+    assert [one["languages"] for one in found] == [["en", "de"]] * 4
+    refused(run("report", tmp_path / "a.tsv", cache=cache), "say --languages")
+
+
 def test_mistakes_in_reporting_are_told_in_a_sentence(cache: Path, folder: Path, tmp_path: Path) -> None:
     refused(run("report", "multi30k-en-fr", cache=cache), "not here yet: regard data fetch multi30k-en-fr")
     refused(run("report", "multi30k-en-dee", cache=cache), "is no corpus (did you mean multi30k-en-de?)")

@@ -119,10 +119,11 @@ def prepare(
     jobs: Annotated[int, typer.Option(min=0, help="Processes; 0: one for each core.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace prepared data that is there.")] = False,
     as_json: AsJson = False,
+    more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
 ) -> None:
     """Clean parallel text, remove duplicates and leaks, and tokenise it for training.
 
-    An INPUT is two text files aligned by line (a.en,a.de or what both names begin with, a), a .tsv, .jsonl, .tmx or .po
+    An INPUT is two text files aligned by line (a.en,a.de or what both names begin with: a), a .tsv, .jsonl, .tmx or .po
     file, each plain or with .gz, .xz or .zst, or a corpus that regard data fetch has got. Validation and test text is
     checked, never changed. The report says how many pairs each step has dropped.
 
@@ -138,6 +139,8 @@ def prepare(
         "kind": kind, "vocab_size": vocab_size, "shared": shared, "character_coverage": character_coverage,
         "byte_fallback": byte_fallback, "normalization": normalization,
     }  # fmt: skip
+    if more:
+        raise RegardError(f"{more[0]} stands alone: two files are one INPUT with a comma, SOURCE,TARGET.")
     for language in languages:
         if remark := check_code(language, "--languages"):
             warn(remark)
