@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from regard.cli.options import AsJson, console, warn
-
-if TYPE_CHECKING:
-    from rich.progress import TaskID
-
-    from regard.data.download import Report
+from regard.cli.options import AsJson, bars, warn
 
 
 def fetch(
@@ -58,7 +51,11 @@ def fetch_one(name: str, root: Path, origin: Path | None, again: bool, as_json: 
     here = None if again else corpora.fetched(root / name)
     if here:
         warn(f"{name} is there already; --again fetches it anew")
-    with bars() as report:
+    with bars("kB") as show:
+
+        def report(file: str, done: int, total: int | None) -> None:
+            show(file, done // 1000, done / total if total else None)
+
         lock = here or corpora.fetch(name, root=root, origin=origin, again=again, report=report, say=warn)
     if as_json:
         print(json.dumps({"folder": str(root / name), **lock}, ensure_ascii=False))
@@ -89,22 +86,3 @@ def print_corpora(root: Path, as_json: bool) -> None:
         pairs = f"{row['pairs']:,}" if row["pairs"] else "?"
         print(f"{row['name']:<20} {pairs:>11} pairs  {state:<12} {row['licence']}")
     warn(f"cache: {root}")
-
-
-@contextmanager
-def bars() -> Iterator[Report]:
-    """A bar for each file, with speed and time left."""
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(
-        *columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
-        tasks: dict[str, TaskID] = {}
-
-        def report(file: str, done: int, total: int | None) -> None:
-            if file not in tasks:
-                tasks[file] = progress.add_task(file)
-            progress.update(tasks[file], completed=done, total=total)
-
-        yield report

@@ -7,17 +7,14 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from regard.cli.options import AsJson, console, warn
+from regard.cli.options import AsJson, bars, warn
 from regard.config import TokenizerConfig
 from regard.data.cleaning import Cleaning
 from regard.errors import RegardError
-
-if TYPE_CHECKING:
-    from regard.data.prepare import Progress
 
 RULES, SUBWORDS = Cleaning(), TokenizerConfig()  # for their defaults
 
@@ -154,8 +151,8 @@ def prepare(
             read_section(TokenizerConfig, subwords_as, "tokenizer."),
             str(tokenizer or ""), tokenizer_pairs, seed, keep_dropped, max_malformed,
         )  # fmt: skip
-        with bar() as progress:
-            tally = preparing.prepare(settings, out, jobs=jobs, force=force, progress=progress)
+        with bars("pairs") as show:
+            tally = preparing.prepare(settings, out, jobs=jobs, force=force, progress=show)
     print(json.dumps(tally.plain(), ensure_ascii=False) if as_json else tally.text(), end="\n" if as_json else "")
     if not valid:
         warn("There is no validation text, which training needs: prepare again with --valid.")
@@ -172,28 +169,3 @@ def keys_as_options() -> Iterator[None]:
             r"\b(?:tokenizer|cleaning)\.([a-z_]+) = ", lambda key: f"--{key[1].replace('_', '-')} ", str(error)
         )
         raise RegardError(text) from None
-
-
-@contextmanager
-def bar() -> Iterator[Progress]:
-    """A bar for each stage: pairs, pairs a second, time left."""
-    from rich import progress as rich
-
-    columns = (
-        rich.TextColumn("{task.description:<10}"), rich.BarColumn(), rich.TextColumn("{task.fields[pairs]:>12,} pairs"),
-        rich.TextColumn("{task.fields[speed]:>9,.0f}/s"), rich.TimeElapsedColumn(), rich.TimeRemainingColumn(),
-    )  # fmt: skip
-    with rich.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
-        stages: dict[str, rich.TaskID] = {}
-
-        def progress(stage: str, pairs: int, part: float) -> None:
-            if stage not in stages:
-                for done in stages.values():
-                    shown.update(done, total=1.0, completed=1.0)
-                total = None if stage == "tokenizer" else 1.0  # how long learning takes is not known
-                stages[stage] = shown.add_task(stage, total=total, pairs=0, speed=0.0)
-            elapsed = shown.tasks[stages[stage]].elapsed or 0.0
-            speed = pairs / elapsed if elapsed else 0.0
-            shown.update(stages[stage], completed=part, pairs=pairs, speed=speed)
-
-        yield progress

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import AsJson, console, warn
+from regard.cli.options import AsJson, Show, bars, warn
 from regard.errors import RegardError, nearest
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from regard.data.formats import Input
 
 
@@ -82,9 +80,10 @@ def report(
         raise RegardError(f"There is no tokenizer folder {folder}.")
     tokenizers = TokenizerPair.load(folder) if folder else None
     measured = {}
-    with bars() as progress:
+    with bars("pairs") as show:
         for split, source in text.splits.items():
-            measured[split] = statistics.measure(split, *sides(source), tokenizers, counter(progress, split))
+            read = partial(counted, show, split)
+            measured[split] = statistics.measure(split, *sides(source), tokenizers, read)
     found = statistics.summarise(text.name, text.languages, measured)
     out.mkdir(parents=True, exist_ok=True)
     (out / "report.json").write_text(json.dumps(found, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -92,6 +91,10 @@ def report(
     (out / "report.html").write_text(corpus_page(found, (out / "report.png").read_bytes()), encoding="ascii")
     print(json.dumps(found, ensure_ascii=False) if as_json else corpus_text(found), end="\n" if as_json else "")
     warn(f"{out / 'report.html'}, report.png and report.json beside it")
+
+
+def counted(show: Show, split: str, pairs: int) -> None:
+    show(split, pairs, None)  # how many there will be is not known
 
 
 def find(what: list[str], test: tuple[Path, Path] | None, given: tuple[str, str] | None) -> Text:
@@ -172,18 +175,3 @@ def languages(source: Path, target: Path) -> tuple[str, str]:
 def first_name(source: Path, test: tuple[Path, Path] | None) -> str:
     name = source.name.split(".")[0]
     return "train" if test and name == "test" else name
-
-
-@contextmanager
-def bars() -> Iterator[Progress]:
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    pairs = TextColumn("{task.description}: {task.completed:,.0f} pairs")
-    columns = (SpinnerColumn(), pairs, TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        yield progress
-
-
-def counter(progress: Progress, split: str) -> Callable[[int], None]:
-    task = progress.add_task(split, total=None)
-    return lambda pairs: progress.update(task, completed=pairs)

@@ -8,19 +8,17 @@ with which checksum.
 from __future__ import annotations
 
 import datetime
-import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from regard.data import assemble
-from regard.data.download import PAUSES, Report, Say, digest, download
-from regard.data.files import ENDINGS, unequal
+from regard.data.download import PAUSES, Report, Say, download
+from regard.data.files import ENDINGS, file_hash, locked, unequal
 from regard.data.folder import KINDS, Folder
 from regard.data.named import CORPORA, Named, Part
 from regard.errors import RegardError, nearest
@@ -119,7 +117,8 @@ def fetch(
         return lock
     if not origin and not corpus.public:
         raise RegardError(f"The corpus {name} has no public address: regard data fetch {name} --from FOLDER.")
-    with alone(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder / ".fetching", f"Another process is fetching into {folder}: wait for it."):
         if origin:
             chosen, origins = parts_from_folder(name, corpus, origin, say)
         else:
@@ -131,18 +130,6 @@ def fetch(
         texts = write_texts(corpus, pieces, building / "text")
         check_texts(name, corpus, texts, building / "text", say)
         return put_in_place(name, corpus, folder, texts, origins)
-
-
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Two processes must not write one corpus at once."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".fetching").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise RegardError(f"Another process is fetching into {folder}: wait for it.") from None
-        yield
 
 
 def download_parts(
@@ -191,7 +178,7 @@ def parts_from_folder(name: str, corpus: Named, origin: Path, say: Say) -> tuple
     for path in paths:
         if "sample" in path.name:
             say(f"{name}: {path.name} is a sample, not the whole text")
-    return chosen, [Origin(path.name, str(path), path.stat().st_size, digest(path, "sha256")) for path in paths]
+    return chosen, [Origin(path.name, str(path), path.stat().st_size, file_hash(path)) for path in paths]
 
 
 def look(corpus: Named, folder: Folder, kinds: Sequence[str]) -> tuple[Chosen, list[Part]]:

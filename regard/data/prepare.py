@@ -24,10 +24,11 @@ from regard.config import TokenizerConfig
 from regard.data import tokenizer as subwords
 from regard.data.cleaning import Cleaning
 from regard.data.duplicates import Duplicates
+from regard.data.files import file_hash
 from regard.data.filters import Chunk, Cleaned, Cleaner, Known, pair_keys
 from regard.data.formats import Fields, Input, Left, find
 from regard.data.pool import in_order
-from regard.data.prepared import INDEX, SIDES, VERSION, Flat, file_hash, fingerprint, written_whole
+from regard.data.prepared import INDEX, SIDES, VERSION, Flat, fingerprint, written_whole
 from regard.data.scripts import script_of
 from regard.data.tally import HeldOut, InputTally, Tally
 from regard.data.tokenizer import UNK, Ragged, TokenizerPair
@@ -35,7 +36,7 @@ from regard.errors import RegardError
 
 FEW = 10  # bad records that are nothing to speak of, however small the file
 CHUNK_PAIRS, CHUNK_CHARACTERS = 4096, 1 << 22
-Progress = Callable[[str, int, float], None]  # the stage, pairs done in it, and which part of it that is, 0 to 1
+Progress = Callable[[str, int, float | None], None]  # the stage, pairs done in it, and what part that is, if known
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Settings:
         return [find(text, split, fields) for text in getattr(self, split)]
 
 
-def silent(stage: str, pairs: int, part: float) -> None:
+def silent(stage: str, pairs: int, part: float | None) -> None:
     """No progress."""
 
 
@@ -245,7 +246,7 @@ class Preparation:
 
     def learn(self) -> TokenizerPair:
         """Subwords from a bounded sample of the clean text."""
-        self.progress("tokenizer", 0, 0.0)
+        self.progress("tokenizer", 0, None)  # how long learning takes is not known
         most = self.settings.tokenizer_pairs
         source, target = (sample(self.folder / f"train.{side}.text", self.tally.kept, most) for side in SIDES)
         return subwords.train(self.settings.tokenizer, source, target, self.settings.seed)

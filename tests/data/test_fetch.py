@@ -29,7 +29,7 @@ from regard.data import assemble, fetch
 from regard.data.corpus import load, load_required
 from regard.data.corpus import test_splits as splits_to_report
 from regard.data.download import download
-from regard.data.files import read_lines
+from regard.data.files import locked, read_lines
 from regard.data.named import IWSLT14_TESTS, Named, Part
 from regard.errors import RegardError
 
@@ -266,7 +266,11 @@ def test_a_text_that_was_lost_is_fetched_again(site: Site, tmp_path: Path) -> No
 
 
 def test_two_processes_do_not_fetch_one_corpus_at_once(site: Site, tmp_path: Path) -> None:
-    with fetch.alone(tmp_path / "small"), pytest.raises(RegardError, match="Another process is fetching"):
+    (tmp_path / "small").mkdir()
+    with (
+        locked(tmp_path / "small" / ".fetching", "taken"),
+        pytest.raises(RegardError, match="Another process is fetching"),
+    ):
         fetch.fetch("small", corpus_at(site), tmp_path)
 
 
