@@ -200,7 +200,7 @@ def check_outputs(sets: list[ScoredSet], files: dict[str, Path | None], read: li
 
 def check_rules(sets: list[ScoredSet]) -> None:
     """Where a text will have to be tokenised, the rules must be there."""
-    from regard.evaluate.literature import is_tokenised, moses_rules
+    from regard.data.moses import is_tokenised, moses_rules
 
     for one in sets:
         if not is_tokenised(one.references[0]):
@@ -241,7 +241,7 @@ def with_baseline_run(
 
 
 def judged_set(one: ScoredSet, styles: list[Style], lengths: bool, model: Translator | None) -> Judgement:
-    from regard.evaluate.literature import is_tokenised
+    from regard.data.moses import is_tokenised
     from regard.evaluate.texts import judge
 
     if not styles and is_tokenised(one.references[0]):

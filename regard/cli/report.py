@@ -69,7 +69,9 @@ def report(
     from regard.data import statistics
     from regard.data.languages import check_code
     from regard.data.tokenizer import TokenizerPair
-    from regard.view.corpus import corpus_page, corpus_png, corpus_text
+    from regard.view.corpus_page import corpus_page
+    from regard.view.corpus_picture import corpus_png
+    from regard.view.corpus_table import corpus_text
 
     for language in given or ():
         if remark := check_code(language, "--languages"):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from regard.data import filters
+from regard.data.moses import stops
 from regard.doctor.findings import Finding, at_lines, examples_of, grade, share, shorten
 from regard.doctor.texts import Side, Sought, scan
 
@@ -204,20 +205,16 @@ def patterns(side: Side) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-TOKENISED = re.compile(r"\S [.,?!;](?:\s|$)")
-GLUED = re.compile(r"\w[.,?!;](?:\s|$)")
-
-
 def style(lines: list[str], most: int = 5_000) -> set[str]:
     """How a text was prepared: `cased` or `lower-cased`, `tokenised` or `raw`; neither where it does not show."""
     sample = [html.unescape(line) for line in lines[:: max(1, len(lines) // most)]]
     with_letters = [line for line in sample if line.lower() != line.upper()]
     cased = sum(line != line.lower() for line in with_letters)
-    apart, glued = (sum(bool(pattern.search(line)) for line in sample) for pattern in (TOKENISED, GLUED))
+    alone, attached = stops(sample)
     found = set()
     if len(with_letters) >= 20:
         found |= {"cased"} if cased > 0.2 * len(with_letters) else set()
         found |= {"lower-cased"} if cased < 0.02 * len(with_letters) else set()
-    if apart + glued >= max(20, 0.1 * len(sample)):
-        found |= {"tokenised"} if apart > 4 * glued else {"raw"} if glued > 4 * apart else set()
+    if alone + attached >= max(20, 0.1 * len(sample)):
+        found |= {"tokenised"} if alone > 4 * attached else {"raw"} if attached > 4 * alone else set()
     return found

@@ -11,6 +11,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
+from regard.data.languages import main_code
 from regard.errors import RegardError
 from regard.evaluate.counts import SAMPLES, Counts, Floats, bootstrap, half_width
 
@@ -29,7 +30,7 @@ def metrics(language: str = "") -> dict[str, Callable[..., Metric]]:
 
 def tokenizer_of(language: str) -> str:
     """The name of the sacreBLEU tokenizer for a language, given by its code."""
-    choices = TOKENIZERS.get(language.lower().replace("_", "-").split("-")[0], ("13a",))
+    choices = TOKENIZERS.get(main_code(language), ("13a",))
     return next(name for name in choices if name == choices[-1] or installed(name))
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from regard.data.scripts import unspaced
 from regard.evaluate.bleu import Score, summary
 from regard.evaluate.counts import Counts, bootstrap
 
 LONGEST = (5, 10, 15, 20, 30, 40, 60)  # words or characters of the longest sentence in each bucket but the last
-UNSPACED = ("zh", "yue", "ja", "th", "lo", "km", "my", "bo")
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def by_length(
 ) -> list[Bucket]:  # fmt: skip
     """`counted`: metric → the counts of each system. Buckets without a sentence are left out."""
     members: dict[str, list[int]] = {name: [] for name in ranges(longest)}
-    names, unit = list(members), unit_of(language)
+    names, unit = list(members), "characters" if unspaced(language) else "words"
     for i, text in enumerate(references):
         length = len(text.split()) if unit == "words" else len("".join(text.split()))
         members[names[sum(length > limit for limit in longest)]].append(i)
@@ -46,11 +46,6 @@ def by_length(
             ]
             buckets.append(Bucket(words, len(numbers), scores, unit))
     return buckets
-
-
-def unit_of(language: str) -> str:
-    """What the length of a sentence is counted in."""
-    return "characters" if language.lower().replace("_", "-").split("-")[0] in UNSPACED else "words"
 
 
 def ranges(longest: Sequence[int]) -> list[str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from regard.data.moses import is_tokenised
 from regard.evaluate.bleu import Score, check_lengths, exact_match, metrics, summary
 from regard.evaluate.counts import SAMPLES, Counts, bootstrap
 from regard.evaluate.lengths import Bucket, by_length
-from regard.evaluate.literature import Style, is_tokenised, prepare, tokenised_summary, unsmoothed
+from regard.evaluate.literature import Style, prepare, tokenised_summary, unsmoothed
 from regard.evaluate.significance import Comparison, compare
 
 

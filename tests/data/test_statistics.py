@@ -12,7 +12,9 @@ from regard.config import TokenizerConfig
 from regard.data import statistics, tokenizer
 from regard.data.generated import generate
 from regard.errors import RegardError
-from regard.view.corpus import corpus_page, corpus_png, corpus_text
+from regard.view.corpus_page import corpus_page
+from regard.view.corpus_picture import corpus_png
+from regard.view.corpus_table import corpus_text
 
 SOURCE = ["A dog runs.", "A dog runs.", "the Dog", "", "same", "one two three four", "A dog runs."]
 TARGET = ["Ein Hund rennt.", "Ein Hund läuft.", "der Hund", "nichts", "same", "eins", "Ein Hund rennt."]
