@@ -64,7 +64,7 @@ class TokenizerConfig:
     sampling: float = 0.0  # in training, words in varying pieces: BPE-dropout's rate, or the unigram model's α; 0: off
 
     def __post_init__(self) -> None:
-        at_least(self, "tokenizer", vocab_size=8, character_coverage=0.01)
+        at_least(self, "tokenizer", vocab_size=8, character_coverage=0.98)
         between(self, "tokenizer", 0.0, 1.0, "sampling")
 
 

@@ -28,6 +28,7 @@ def test_defaults_are_the_papers_base_model() -> None:
         ({"train": {"recompute": 1}}, r"train\.recompute must be true or false, not 1"),
         ({"model": {"norm": "pots"}}, r"model\.norm = 'pots' must be one of 'post', 'pre' \(did you mean post\?\)"),
         ({"model": 3}, r"model is a section"),
+        ({"tokenizer": {"character_coverage": 0.9}}, r"tokenizer\.character_coverage = 0\.9 must be at least 0\.98"),
         ({"data": {"train": "a.en"}}, r"data\.train must be a list such as"),
         ({"data": {"train": ["a.en"]}}, r"data\.train needs two files, source and target, but has 1"),
         ({"data": {"train": ["a", "b"], "corpus": "en-de"}}, r"exclude each other"),

@@ -85,6 +85,17 @@ def test_mistakes_in_fetching_are_told_in_a_sentence(cache: Path, tmp_path: Path
     refused(run("fetch", "europarl-en-fr", cache=cache), "no public address", "--from FOLDER")
 
 
+def test_several_corpora_are_fetched_by_one_command_or_none(cache: Path, folder: Path, tmp_path: Path) -> None:
+    for path in folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+        (tmp_path / path.name.replace(".de.", ".fr.")).write_bytes(path.read_bytes())
+    other = tmp_path / "cache"
+    refused(run("fetch", "multi30k-en-de", "multi30k-en-fx", "--from", tmp_path, "--to", other, cache=cache), "en-fr?")
+    assert not other.exists()
+    result = run("fetch", "multi30k-en-de", "multi30k-en-fr", "--from", tmp_path, "--to", other, "--json", cache=cache)
+    assert [json.loads(line)["name"] for line in result.stdout.splitlines()] == ["multi30k-en-de", "multi30k-en-fr"]
+
+
 def test_another_cache_can_be_named(folder: Path, cache: Path, tmp_path: Path) -> None:
     result = run("fetch", "multi30k-en-de", "--from", folder.parent, "--to", tmp_path / "other", cache=cache)
     assert (tmp_path / "other" / "multi30k-en-de" / "train.de.gz").exists()
@@ -130,6 +141,19 @@ def test_a_prepared_folder_is_reported_on_with_its_own_subwords(cache: Path, fol
     assert found["languages"] == ["en", "de"]
     assert list(found["splits"]) == ["train", "valid"]
     assert found["splits"]["valid"]["source"]["subwords"]["per_word"] > 1
+
+
+def test_whatever_prepare_takes_is_reported_on(cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.en").write_text("A dog.\nA cat.\n")
+    (tmp_path / "a.de").write_text("Ein Hund.\nEine Katze.\n")
+    (tmp_path / "a.tsv").write_text("en\tde\nA dog.\tEin Hund.\nA cat.\tEine Katze.\n")
+    codes = ("--languages", "en", "de")
+    ways = [(tmp_path / "a.en", tmp_path / "a.de"), (f"{tmp_path / 'a.en'},{tmp_path / 'a.de'}",)]
+    ways += [(tmp_path / "a", *codes), (tmp_path / "a.tsv", *codes)]
+    found = [json.loads(run("report", *way, "--json", "--out", tmp_path / "o", cache=cache).stdout) for way in ways]
+    assert all(one["splits"] == found[0]["splits"] for one in found)
+    assert [one["languages"] for one in found] == [["en", "de"]] * 4
+    refused(run("report", tmp_path / "a.tsv", cache=cache), "say --languages")
 
 
 def test_mistakes_in_reporting_are_told_in_a_sentence(cache: Path, folder: Path, tmp_path: Path) -> None:

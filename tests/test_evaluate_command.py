@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import regard
-from regard.tasks.test_sets import language_of_file
 from regard.training.run import Run
 from regard.training.start import fit
 
@@ -140,12 +139,6 @@ def test_tokenised_references_are_noticed(folder: Path) -> None:
     assert "hypothesis 8 tokens, reference 8 tokens" in asked.stdout
     assert "tok:as-given" in asked.stdout
     assert not asked.stderr
-
-
-def test_the_language_is_read_from_the_name_of_the_file() -> None:
-    assert [language_of_file(name) for name in ("test.de", "test.en-de.de.gz", "a.de.xz", "output", "x.txt")] == [
-        "de", "de", "de", "", "",
-    ]  # fmt: skip
 
 
 def test_mistakes_get_a_sentence_before_any_work(folder: Path) -> None:

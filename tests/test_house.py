@@ -13,8 +13,8 @@ PACKAGE = Path(regard.__file__).parent
 ROOMS = {
     "nn": set(),
     "view": set(),
-    "evaluate": set(),
     "data": set(),
+    "evaluate": {"data"},
     "models": {"nn"},
     "decode": {"nn", "models", "data"},
     "tasks": {"nn", "models", "data", "decode", "evaluate", "view"},

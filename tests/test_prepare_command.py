@@ -15,7 +15,7 @@ import pytest
 
 from regard.cli.prepare import prepare
 from regard.config import TokenizerConfig
-from regard.data.filters import STEPS, Cleaning
+from regard.data.cleaning import STEPS, Cleaning
 from regard.data.generated import generate
 from regard.data.prepare import Settings
 from regard.data.prepared import Prepared
@@ -49,7 +49,12 @@ def test_the_command_prints_its_report_and_writes_the_folder(text: Path, tmp_pat
     ]
     prepared = Prepared.open(tmp_path / "out")
     assert f"en → de: 500 pairs read, {len(prepared)} kept" in result.stdout
-    assert [line.split("  ")[0] for line in result.stdout.splitlines()[3 : 3 + len(STEPS)]] == list(STEPS)
+    steps = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))["steps"]
+    assert [one["step"] for one in steps] == list(STEPS)
+    rows = {line[:16].strip(): line[17:] for line in result.stdout.splitlines()}
+    dropped = [one["step"] for one in steps if one["dropped"]]
+    assert [name for name in rows if name in STEPS] == dropped
+    assert rows["without effect"].split(", ") == [step for step in STEPS if step not in dropped]
     assert "pairs a minute" in result.stdout
     assert result.stdout == (tmp_path / "out" / "report.txt").read_text(encoding="utf-8")
     assert (tmp_path / "out" / "test.source").read_bytes() == (text / "test.en").read_bytes()
@@ -68,8 +73,12 @@ def test_the_command_prints_its_report_and_writes_the_folder(text: Path, tmp_pat
         (("--languages", "en", "de", "--train", "nothing"), "No input nothing"),
         (("--languages", "en", "en", "--train", "TRAIN"), "both en"),
         (("--languages", "en", "de", "--train", "TRAIN", "--copies", "al"), "of text, all, off (did you mean all?)"),
-        (("--languages", "en", "de", "--train", "TRAIN", "--kind", "bp"), "tokenizer.kind = 'bp' must be one of"),
+        (("--languages", "en", "de", "--train", "TRAIN", "--kind", "bp"), "--kind 'bp' must be one of"),
         (("--languages", "en", "de", "--train", "TRAIN", "--tokenizer", "nowhere"), "tokenizer is incomplete"),
+        (("--languages", "en", "german", "--train", "TRAIN"), "write de for german"),
+        (("--languages", "en", "de", "--train", "a.en", "a.de"), "a.de stands alone"),
+        (("--languages", "en", "de", "--train", "TRAIN", "--vocab-size", "40"), "--vocab-size 40 is too small"),
+        (("--languages", "en", "de", "--train", "TRAIN", "--vocab-size", "90000"), "--vocab-size 90000 is more than"),
     ],
 )  # fmt: skip
 def test_mistakes_end_in_one_sentence(text: Path, tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:

@@ -28,7 +28,6 @@ from regard.errors import RegardError
 
 if TYPE_CHECKING:
     from regard.decode.translator import Translator
-    from regard.evaluate.lengths import Bucket
     from regard.evaluate.literature import Style
     from regard.evaluate.texts import Judgement
     from regard.tasks.test_sets import ScoredSet
@@ -62,7 +61,7 @@ def evaluate(
     ] = False,
     language: Annotated[
         str | None,
-        typer.Option("--language", help="Of the references, e.g. de. Else by file name.", rich_help_panel=OLDER),
+        typer.Option("--language", help="Of the references, e.g. de; else by recipe or file name."),
     ] = None,
     by_length: Annotated[
         bool, typer.Option("--by-length", help="Scores by words of the reference.", rich_help_panel=MORE)
@@ -91,10 +90,12 @@ def evaluate(
 ) -> None:
     """Score a run on its recipe's test sets or on files, or score a text against its references.
 
-    BLEU, chrF and TER are sacreBLEU's, with their signatures and 95 % intervals by bootstrap. With --baseline each
-    difference gets p-values by paired bootstrap and by approximate randomisation, and is believed where both are below
-    0.05: they speak of the choice of test sentences, not of the luck of one training. The BLEUs of older papers depend
-    on the tokenisation, so their lines say how long the reference is.
+    BLEU, chrF and TER are sacreBLEU's, with their signatures and 95 % intervals by bootstrap. BLEU splits Chinese,
+    Japanese, Korean and Thai as sacreBLEU does for them (--language, where recipe and file names do not tell); its
+    signature says how. With --baseline each difference gets p-values by paired bootstrap and by approximate
+    randomisation, and is believed where both are below 0.05: they speak of the choice of test sentences, not of the
+    luck of one training. The BLEUs of older papers depend on the tokenisation: their lines say how long the reference
+    is. What other verbs call --test SOURCE TARGET is --source SOURCE --reference TARGET here.
 
     --log-probs (forced decoding) prints a line per pair: log-probability, tokens, log-probability per token, with tabs.
 
@@ -108,10 +109,14 @@ def evaluate(
 
     regard evaluate runs/demo --source test.en --reference test.de --log-probs
     """
+    from regard.data.languages import check_code
     from regard.evaluate.literature import COMPOUND_SPLIT, TOKENISED_LOWERCASE
+    from regard.tasks import telling
     from regard.tasks.test_sets import of_files, of_hypotheses, of_recipe
     from regard.training.run import Run, write_atomically
 
+    if language and (remark := check_code(language, "--language")):
+        warn(remark)
     references = reference or []
     check_request(run, split or [], source, references, hypotheses)
     check_options(run, source, references, baseline, log_probs)
@@ -148,11 +153,13 @@ def evaluate(
     judged = [judged_set(one, styles, by_length or bool(plot), model) for one in sets]
     names = [str(run or hypotheses), *([str(baseline)] if baseline else [])]
     if plot:
-        draw(sets, judged, names, plot)
+        telling.draw(sets, judged, names, plot)
     if as_json:
-        print(json.dumps({one.name: record(one, told, names) for one, told in zip(sets, judged, strict=True)}))
+        found = {one.name: telling.record(one, told, names) for one, told in zip(sets, judged, strict=True)}
+        print(json.dumps(found))
     else:
-        told = [line for one, each in zip(sets, judged, strict=True) for line in lines(one, each, names, by_length)]
+        both = zip(sets, judged, strict=True)
+        told = [line for one, each in both for line in telling.lines(one, each, names, by_length)]
         print("\n".join([*told, *(["", f"scores by length  {plot}"] if plot else [])]))
 
 
@@ -199,7 +206,7 @@ def check_outputs(sets: list[ScoredSet], files: dict[str, Path | None], read: li
 
 def check_rules(sets: list[ScoredSet]) -> None:
     """Where a text will have to be tokenised, the rules must be there."""
-    from regard.evaluate.literature import is_tokenised, moses_rules
+    from regard.data.moses import is_tokenised, moses_rules
 
     for one in sets:
         if not is_tokenised(one.references[0]):
@@ -248,7 +255,7 @@ def own_options(model: Translator, other: Translator | None, options: dict[str, 
 
 
 def judged_set(one: ScoredSet, styles: list[Style], lengths: bool, model: Translator | None) -> Judgement:
-    from regard.evaluate.literature import is_tokenised
+    from regard.data.moses import is_tokenised
     from regard.evaluate.texts import judge
 
     if not styles and is_tokenised(one.references[0]):
@@ -280,65 +287,3 @@ def print_log_probs(who: str, model: Translator, one: ScoredSet, as_json: bool) 
     beyond = sum(pair.log_prob is None for pair in found)
     if beyond:
         warn(f"{beyond} pairs of {one.name} are beyond the model's positions and have no probability")
-
-
-def lines(one: ScoredSet, told: Judgement, systems: list[str], by_length: bool) -> list[str]:
-    from regard.evaluate.lengths import table
-
-    written = [f"{one.name} {score}" for score in told.scores]
-    if told.comparisons:
-        if list(one.texts) == list(one.baseline or ()):
-            written += ["", f"{one.name}: {systems[1]} says the same, word for word; there is nothing to compare."]
-        else:
-            written += ["", f"{one.name} against {systems[1]}, p by paired bootstrap and by randomisation:"]
-            written += [f"  {comparison}" for comparison in told.comparisons]
-    if by_length:
-        written += ["", f"{one.name} by length of the reference:", table(told.buckets, systems)]
-    return written
-
-
-def record(one: ScoredSet, told: Judgement, systems: list[str]) -> dict[str, Any]:
-    """Everything, for machines."""
-    found: dict[str, Any] = {
-        "system": systems[0],
-        "sentences": len(one.references[0]),
-        "references": len(one.references),
-        "scores": [asdict(score) for score in told.scores],
-    }
-    if told.comparisons:
-        found["baseline"] = {"system": systems[1], "scores": [asdict(score) for score in told.baseline]}
-        found["comparisons"] = [
-            {**asdict(comparison), "better": comparison.better, "believed": comparison.believed}
-            for comparison in told.comparisons
-        ]
-    if told.buckets:
-        found["by_length"] = [
-            {
-                "words": bucket.words,
-                "sentences": bucket.sentences,
-                "systems": {
-                    system: {name: score and asdict(score) for name, score in scores.items()}
-                    for system, scores in zip(systems, bucket.scores, strict=True)
-                },
-            }
-            for bucket in told.buckets
-        ]
-    return found
-
-
-def draw(sets: list[ScoredSet], judged: list[Judgement], systems: list[str], path: Path) -> None:
-    from regard.view.scores import LengthScores, Point, length_png
-
-    def points(buckets: list[Bucket], metric: str, system: int) -> list[Point | None]:
-        scores = [bucket.scores[system][metric] for bucket in buckets]
-        return [Point(score.value, score.interval) if score else None for score in scores]
-
-    pictures = []
-    for one, told in zip(sets, judged, strict=True):
-        lines = {
-            metric: {system: points(told.buckets, metric, i) for i, system in enumerate(systems)}
-            for metric in told.buckets[0].scores[0]
-        }
-        words, counts = [b.words for b in told.buckets], [b.sentences for b in told.buckets]
-        pictures.append(LengthScores(one.name, words, counts, lines))
-    length_png(pictures, path)

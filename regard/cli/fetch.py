@@ -3,50 +3,59 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from regard.cli.options import AsJson, console, warn
-
-if TYPE_CHECKING:
-    from rich.progress import TaskID
-
-    from regard.data.download import Report
+from regard.cli.options import AsJson, bars, warn
 
 
 def fetch(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A corpus; without it, all are listed.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Corpora; without one, all are listed.")
+    ] = None,
     origin: Annotated[Path | None, typer.Option("--from", help="Take the files from this folder instead.")] = None,
     to: Annotated[Path | None, typer.Option("--to", help="The cache, instead of $REGARD_DATA or the user's.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Fetch it even if it is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fetch a public corpus by name, or list what there is.
+    """Fetch public corpora by name, or list what there is.
 
     A transfer that breaks off goes on where it stopped when the command is given again. A recipe then says
-    data.corpus = "NAME". The licences are those of the corpora's makers and are listed.
+    data.corpus = "NAME". The licences are those of the corpora's makers and are listed. With --json a line for each.
 
     Examples:  regard data fetch
 
     regard data fetch multi30k-en-de
 
-    regard data fetch europarl-en-de --from downloads
+    regard data fetch europarl-en-de europarl-en-fr --from downloads
     """
     from regard.data import fetch as corpora
 
     root = to or corpora.cache()
-    if not name:
+    if not names:
         print_corpora(root, as_json)
         return
-    corpora.named(name)
+    for name in names:
+        corpora.named(name)  # a mistyped one is told before the others are fetched
+    for name in names:
+        fetch_one(name, root, origin, again, as_json)
+    if root != corpora.cache():
+        warn(f"for recipes to find it: export REGARD_DATA={root}")
+
+
+def fetch_one(name: str, root: Path, origin: Path | None, again: bool, as_json: bool) -> None:
+    from regard.data import fetch as corpora
+
     here = None if again else corpora.fetched(root / name)
     if here:
         warn(f"{name} is there already; --again fetches it anew")
-    with bars() as report:
+    with bars("kB") as show:
+
+        def report(file: str, done: int, total: int | None) -> None:
+            show(file, done // 1000, done / total if total else None)
+
         lock = here or corpora.fetch(name, root=root, origin=origin, again=again, report=report, say=warn)
     if as_json:
         print(json.dumps({"folder": str(root / name), **lock}, ensure_ascii=False))
@@ -56,8 +65,6 @@ def fetch(
     for why, pairs in lock.get("left_out", {}).items():
         print(f"left out of train: {pairs:,} pairs, {why}")
     print(f"licence: {lock['licence']}")
-    if root != corpora.cache():
-        warn(f"for recipes to find it: export REGARD_DATA={root}")
 
 
 def print_corpora(root: Path, as_json: bool) -> None:
@@ -79,22 +86,3 @@ def print_corpora(root: Path, as_json: bool) -> None:
         pairs = f"{row['pairs']:,}" if row["pairs"] else "?"
         print(f"{row['name']:<20} {pairs:>11} pairs  {state:<12} {row['licence']}")
     warn(f"cache: {root}")
-
-
-@contextmanager
-def bars() -> Iterator[Report]:
-    """A bar for each file, with speed and time left."""
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(
-        *columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
-        tasks: dict[str, TaskID] = {}
-
-        def report(file: str, done: int, total: int | None) -> None:
-            if file not in tasks:
-                tasks[file] = progress.add_task(file)
-            progress.update(tasks[file], completed=done, total=total)
-
-        yield report

@@ -149,12 +149,38 @@ def open_model(run: Path, weights: str, device: str, threads: int | None) -> Tra
     return regard.load(run, weights, device)
 
 
-@contextmanager
-def bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr, where that is a terminal, that is told how many are done and goes when all are."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+Show = Callable[[str, int, float | None], None]  # which bar, how many are done, and what part of all that is, if known
 
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
-        task = shown.add_task(what, total=total)
-        yield lambda done: shown.update(task, completed=done)
+
+@contextmanager
+def bars(unit: str) -> Iterator[Show]:
+    """Bars on stderr, where that is a terminal: how many of a unit are done, how many a second, and the time left.
+    Where a new one begins, those before it have ended; all go at the end."""
+    from rich import progress as rich
+
+    columns = (
+        rich.TextColumn("{task.description}"), rich.BarColumn(), rich.TextColumn("{task.fields[done]:>11,} " + unit),
+        rich.TextColumn("{task.fields[speed]:>9,.0f}/s"), rich.TimeElapsedColumn(), rich.TextColumn("left"),
+        rich.TimeRemainingColumn(),
+    )  # fmt: skip
+    with rich.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
+        tasks: dict[str, rich.TaskID] = {}
+
+        def show(name: str, done: int, part: float | None) -> None:
+            if name not in tasks:
+                for task in tasks.values():
+                    shown.update(task, total=1.0, completed=1.0)
+                tasks[name] = shown.add_task(name, total=None, done=0, speed=0.0)
+            elapsed = shown.tasks[shown.task_ids.index(tasks[name])].elapsed or 0.0
+            total = None if part is None else 1.0
+            speed = done / elapsed if elapsed else 0.0
+            shown.update(tasks[name], total=total, completed=part or 0.0, done=done, speed=speed)
+
+        yield show
+
+
+@contextmanager
+def bar(what: str, total: int, unit: str = "sentences") -> Iterator[Callable[[int], None]]:
+    """A single bar, which is told how many are done."""
+    with bars(unit) as show:
+        yield lambda done: show(what, done, done / max(total, 1))

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from regard.cli.options import AsJson, console, warn
+from regard.cli.options import AsJson, bars, warn
+from regard.config import TokenizerConfig
+from regard.data.cleaning import Cleaning
+from regard.errors import RegardError
 
-if TYPE_CHECKING:
-    from regard.data.prepare import Progress
+RULES, SUBWORDS = Cleaning(), TokenizerConfig()  # for their defaults
 
 
 def option(panel: str, *names: str, **more: Any) -> Any:
@@ -42,18 +45,24 @@ def prepare(
     out: Annotated[Path, typer.Option(help="The folder to write.", show_default=False)],
     valid: Annotated[list[str] | None, source("Validation text.", metavar="INPUT")] = None,
     test: Annotated[list[str] | None, source("Test text.", metavar="INPUT")] = None,
-    columns: Annotated[tuple[int, int], source("Columns of a .tsv, from 1; else 1 2.", metavar="N N")] = (1, 2),
+    columns: Annotated[
+        tuple[int, int] | None, source("Columns of a .tsv, from 1; else by its header, or 1 2.", metavar="N N")
+    ] = None,
     keys: Annotated[
         tuple[str, str] | None, source("Keys of a .jsonl; else the language codes.", metavar="KEY KEY")
     ] = None,
     normalize: Annotated[
         bool, filtering("Unicode NFC, nothing invisible, single spaces.", "--normalize/--no-normalize")
-    ] = True,
-    unescape: Annotated[bool, filtering("HTML entities to characters.", "--unescape")] = False,
-    max_words: Annotated[int, filtering("Most words of a side.", min=0)] = 200,
-    max_characters: Annotated[int, filtering("Most characters of a side.", min=0)] = 2_000,
-    max_ratio: Annotated[float, filtering("Words of the longer side to the shorter's, at most.", min=0)] = 3.0,
-    min_script: Annotated[float, filtering("Share of letters in the language's script.", min=0, max=1)] = 0.5,
+    ] = RULES.normalize,
+    unescape: Annotated[bool, filtering("HTML entities to characters.", "--unescape")] = RULES.unescape,
+    max_words: Annotated[int, filtering("Most words of a side.", min=0)] = RULES.max_words,
+    max_characters: Annotated[int, filtering("Most characters of a side.", min=0)] = RULES.max_characters,
+    max_ratio: Annotated[
+        float, filtering("Words of the longer side to the shorter's, at most.", min=0)
+    ] = RULES.max_ratio,
+    min_script: Annotated[
+        float, filtering("Share of letters in the language's script.", min=0, max=1)
+    ] = RULES.min_script,
     copies: Annotated[
         str,
         choice(
@@ -62,12 +71,14 @@ def prepare(
             "all",
             "off",
         ),
-    ] = "text",
+    ] = RULES.copies,
     duplicates: Annotated[
         str,
         choice("Drop what came before, up to case, punctuation, spacing, numbers; or exactly.", "near", "exact", "off"),
-    ] = "near",
-    targets_per_source: Annotated[int, filtering("Keep so many targets of a source; 0: all.", min=0)] = 0,
+    ] = RULES.duplicates,
+    targets_per_source: Annotated[
+        int, filtering("Keep so many targets of a source; 0: all.", min=0)
+    ] = RULES.targets_per_source,
     leakage: Annotated[
         str,
         choice(
@@ -76,7 +87,7 @@ def prepare(
             "pair",
             "off",
         ),
-    ] = "side",
+    ] = RULES.leakage,
     keep_dropped: Annotated[
         bool, filtering("Write dropped.tsv.gz: reason, file, line, both texts.", "--keep-dropped")
     ] = False,
@@ -84,29 +95,32 @@ def prepare(
         float,
         filtering("Share of an input's records that may be damaged and left out.", "--max-malformed", min=0, max=1),
     ] = 0.1,
-    vocab_size: Annotated[int, subwords("Subwords in a vocabulary.", min=8)] = 8_000,
-    kind: Annotated[str, subwords("bpe or unigram: how subwords are learned.", metavar="bpe|unigram")] = "bpe",
-    shared: Annotated[bool, subwords("One vocabulary for both languages, or one each.", "--shared/--separate")] = True,
+    vocab_size: Annotated[int, subwords("Subwords in a vocabulary.", min=8)] = SUBWORDS.vocab_size,
+    kind: Annotated[str, subwords("bpe or unigram: how subwords are learned.", metavar="bpe|unigram")] = SUBWORDS.kind,
+    shared: Annotated[
+        bool, subwords("One vocabulary for both languages, or one each.", "--shared/--separate")
+    ] = SUBWORDS.shared,
     byte_fallback: Annotated[
         bool, subwords("Spell characters that are no subword in bytes, instead of <unk>.", "--byte-fallback")
-    ] = False,
+    ] = SUBWORDS.byte_fallback,
     character_coverage: Annotated[
         float, subwords("Share of the text's characters that become subwords.", min=0.98, max=1)
-    ] = 1.0,
+    ] = SUBWORDS.character_coverage,
     normalization: Annotated[
         str,
         subwords("What SentencePiece does to characters before it splits them.", metavar="nmt_nfkc|nfkc|identity"),
-    ] = "nmt_nfkc",
+    ] = SUBWORDS.normalization,
     tokenizer_pairs: Annotated[int, subwords("Pairs that subwords are learned from, at most.", min=1)] = 250_000,
     seed: Annotated[int, subwords("Seed of subword learning.")] = 1,
     tokenizer: Annotated[Path | None, subwords("Use the tokenizer in this folder instead.", show_default=False)] = None,
     jobs: Annotated[int, typer.Option(min=0, help="Processes; 0: one for each core.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace prepared data that is there.")] = False,
     as_json: AsJson = False,
+    more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
 ) -> None:
     """Clean parallel text, remove duplicates and leaks, and tokenise it for training.
 
-    An INPUT is two text files aligned by line (a.en,a.de or what both names begin with, a), a .tsv, .jsonl, .tmx or .po
+    An INPUT is two text files aligned by line (a.en,a.de or what both names begin with: a), a .tsv, .jsonl, .tmx or .po
     file, each plain or with .gz, .xz or .zst, or a corpus that regard data fetch has got. Validation and test text is
     checked, never changed. The report says how many pairs each step has dropped.
 
@@ -114,29 +128,31 @@ def prepare(
 
     regard data prepare --languages en de --train multi30k-en-de --valid multi30k-en-de --out clean --keep-dropped
     """
-    from regard.config import TokenizerConfig, read_section
+    from regard.config import read_section
     from regard.data import prepare as preparing
-    from regard.data.filters import Cleaning
-    from regard.data.scripts import script_of
+    from regard.data.languages import check_code
 
     subwords_as = {
         "kind": kind, "vocab_size": vocab_size, "shared": shared, "character_coverage": character_coverage,
         "byte_fallback": byte_fallback, "normalization": normalization,
     }  # fmt: skip
-    settings = preparing.Settings(
-        languages, tuple(train), tuple(valid or ()), tuple(test or ()), columns, keys,
-        Cleaning(
-            normalize, unescape, max_words, max_characters, max_ratio, min_script,
-            copies, duplicates, targets_per_source, leakage,  # type: ignore[arg-type]
-        ),
-        read_section(TokenizerConfig, subwords_as, "tokenizer."),
-        str(tokenizer or ""), tokenizer_pairs, seed, keep_dropped, max_malformed,
-    )  # fmt: skip
+    if more:
+        raise RegardError(f"{more[0]} stands alone: two files are one INPUT with a comma, SOURCE,TARGET.")
     for language in languages:
-        if not script_of(language):
-            warn(f"{language} is no language code known here: in what script its text is written is not checked.")
-    with bar() as progress:
-        tally = preparing.prepare(settings, out, jobs=jobs, force=force, progress=progress)
+        if remark := check_code(language, "--languages"):
+            warn(remark)
+    with keys_as_options():
+        settings = preparing.Settings(
+            languages, tuple(train), tuple(valid or ()), tuple(test or ()), columns, keys,
+            Cleaning(
+                normalize, unescape, max_words, max_characters, max_ratio, min_script,
+                copies, duplicates, targets_per_source, leakage,  # type: ignore[arg-type]
+            ),
+            read_section(TokenizerConfig, subwords_as, "tokenizer."),
+            str(tokenizer or ""), tokenizer_pairs, seed, keep_dropped, max_malformed,
+        )  # fmt: skip
+        with bars("pairs") as show:
+            tally = preparing.prepare(settings, out, jobs=jobs, force=force, progress=show)
     print(json.dumps(tally.plain(), ensure_ascii=False) if as_json else tally.text(), end="\n" if as_json else "")
     if not valid:
         warn("There is no validation text, which training needs: prepare again with --valid.")
@@ -144,25 +160,12 @@ def prepare(
 
 
 @contextmanager
-def bar() -> Iterator[Progress]:
-    """A bar for each stage: pairs, pairs a second, time left."""
-    from rich import progress as rich
-
-    columns = (
-        rich.TextColumn("{task.description:<10}"), rich.BarColumn(), rich.TextColumn("{task.fields[pairs]:>12,} pairs"),
-        rich.TextColumn("{task.fields[speed]:>9,.0f}/s"), rich.TimeElapsedColumn(), rich.TimeRemainingColumn(),
-    )  # fmt: skip
-    with rich.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
-        stages: dict[str, rich.TaskID] = {}
-
-        def progress(stage: str, pairs: int, part: float) -> None:
-            if stage not in stages:
-                for done in stages.values():
-                    shown.update(done, total=1.0, completed=1.0)
-                total = None if stage == "tokenizer" else 1.0  # how long learning takes is not known
-                stages[stage] = shown.add_task(stage, total=total, pairs=0, speed=0.0)
-            elapsed = shown.tasks[stages[stage]].elapsed or 0.0
-            speed = pairs / elapsed if elapsed else 0.0
-            shown.update(stages[stage], completed=part, pairs=pairs, speed=speed)
-
-        yield progress
+def keys_as_options() -> Iterator[None]:
+    """What the library says of a key, such as tokenizer.vocab_size, said of the option that sets it here."""
+    try:
+        yield
+    except RegardError as error:
+        text = re.sub(
+            r"\b(?:tokenizer|cleaning)\.([a-z_]+) = ", lambda key: f"--{key[1].replace('_', '-')} ", str(error)
+        )
+        raise RegardError(text) from None

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import AsJson, console, warn
+from regard.cli.options import AsJson, Show, bars, warn
 from regard.errors import RegardError, nearest
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from regard.data.formats import Input
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Text:
 
     name: str
     languages: tuple[str, str]
-    splits: dict[str, tuple[Path, Path]]
+    splits: dict[str, tuple[Path, Path] | Input]
     tokenizer: Path | None = None
 
 
@@ -32,8 +33,9 @@ def report(
     what: Annotated[
         list[str],
         typer.Argument(
-            metavar="NAME | SOURCE TARGET | FOLDER",
-            help="A fetched corpus, two files aligned line by line, or a folder that regard data prepare has written.",
+            metavar="NAME | SOURCE TARGET | INPUT | FOLDER",
+            help="A fetched corpus, two files aligned line by line, any other INPUT that regard data prepare takes, or "
+            "a folder that it has written.",
             show_default=False,
         ),
     ],
@@ -47,31 +49,43 @@ def report(
         tuple[Path, Path] | None,
         typer.Option("--test", metavar="SOURCE TARGET", help="Held-out text: how much of it the first text has."),
     ] = None,
+    given: Annotated[
+        tuple[str, str] | None,
+        typer.Option("--languages", metavar="SOURCE TARGET", help="Language codes, e.g. en de; else by file name."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say what is in a corpus: sizes, lengths, vocabulary, scripts, repetitions, and leaks between its splits.
 
-    The text is read once and not held; 24 bytes a pair and the vocabulary are.
+    The text is read once and not held; 40 bytes a pair and the vocabulary are. Leaks are judged as prepare judges them:
+    whatever the case, punctuation, spacing and numbers.
 
     Examples:  regard data report multi30k-en-de
 
     regard data report train.en.gz train.de.gz --test test.en test.de --tokenizer runs/mine/tokenizer
+
+    regard data report memory.tmx --languages en de
     """
     from regard.data import statistics
-    from regard.data.files import read_lines
+    from regard.data.languages import check_code
     from regard.data.tokenizer import TokenizerPair
-    from regard.view.corpus import corpus_page, corpus_png, corpus_text
+    from regard.view.corpus_page import corpus_page
+    from regard.view.corpus_picture import corpus_png
+    from regard.view.corpus_table import corpus_text
 
-    text = find(what, test)
+    for language in given or ():
+        if remark := check_code(language, "--languages"):
+            warn(remark)
+    text = find(what, test, given)
     folder = tokenizer or text.tokenizer
     if folder and not folder.is_dir():
         raise RegardError(f"There is no tokenizer folder {folder}.")
     tokenizers = TokenizerPair.load(folder) if folder else None
     measured = {}
-    with bars() as progress:
-        for split, (source, target) in text.splits.items():
-            lines = read_lines(source), read_lines(target)
-            measured[split] = statistics.measure(split, *lines, tokenizers, counter(progress, split))
+    with bars("pairs") as show:
+        for split, source in text.splits.items():
+            read = partial(counted, show, split)
+            measured[split] = statistics.measure(split, *sides(source), tokenizers, read)
     found = statistics.summarise(text.name, text.languages, measured)
     out.mkdir(parents=True, exist_ok=True)
     (out / "report.json").write_text(json.dumps(found, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -81,36 +95,70 @@ def report(
     warn(f"{out / 'report.html'}, report.png and report.json beside it")
 
 
-def find(what: list[str], test: tuple[Path, Path] | None) -> Text:
+def counted(show: Show, split: str, pairs: int) -> None:
+    show(split, pairs, None)  # how many there will be is not known
+
+
+def find(what: list[str], test: tuple[Path, Path] | None, given: tuple[str, str] | None) -> Text:
     """The text the arguments mean, with the held-out files as a further split."""
     from regard.data import fetch
 
+    if len(what) == 1 and "," in what[0] and not Path(what[0]).exists():
+        what = what[0].split(",")
     if len(what) == 2:
         source, target = (Path(one) for one in what)
         name = f"{source.name}, {target.name}"
-        text = Text(name, languages(source, target), {first_name(source, test): (source, target)})
+        text = Text(name, given or languages(source, target), {first_name(source, test): (source, target)})
     elif len(what) > 2:
-        raise RegardError("Give one NAME, one FOLDER, or two files: SOURCE TARGET.")
+        raise RegardError("Give one NAME, one FOLDER, one INPUT, or two files: SOURCE TARGET.")
     elif what[0] in fetch.CORPORA:
+        splits: dict[str, tuple[Path, Path] | Input]
         splits = {split: fetch.files(what[0], split) for split in fetch.splits(what[0])}
         text = Text(what[0], fetch.CORPORA[what[0]].languages, splits)
     elif (Path(what[0]) / "prepared.json").is_file():
         text = prepared(Path(what[0]))
-    elif Path(what[0]).is_file():
-        raise RegardError(f"{what[0]} is one file: give two, SOURCE TARGET.")
     else:
-        hint = nearest(what[0], fetch.CORPORA)
-        raise RegardError(f"{what[0]} is no corpus{hint}, no folder of regard data prepare, and not two files.")
+        text = other_input(what[0], given, test)
     if not test:
         return text
     name = "given" if "test" in text.splits else "test"
     return Text(text.name, text.languages, {**text.splits, name: test}, text.tokenizer)
 
 
+def other_input(what: str, given: tuple[str, str] | None, test: tuple[Path, Path] | None) -> Text:
+    """An INPUT as regard data prepare takes it."""
+    from regard.data import fetch, formats
+
+    if given:
+        found = formats.find(what, "train", formats.Fields(given))
+        return Text(what, given, {first_name(Path(what), test): found})
+    if Path(what).is_file():
+        readable = formats.kind(Path(what)) in formats.READERS
+        raise RegardError(
+            f"{what} is one file: " + ("say --languages, e.g. en de." if readable else "give two, SOURCE TARGET.")
+        )
+    hint = nearest(what, fetch.CORPORA)
+    raise RegardError(
+        f"{what} is no corpus{hint}, no folder of regard data prepare, and not two files; what two names begin with "
+        "needs --languages."
+    )
+
+
+def sides(source: tuple[Path, Path] | Input) -> tuple[Iterator[str], Iterator[str]]:
+    """Both sides of a text, line by line; a record of an INPUT that gives no pair is left out."""
+    from regard.data.files import read_lines
+
+    if isinstance(source, tuple):
+        return read_lines(source[0]), read_lines(source[1])
+    left, right = tee(record for record in source if isinstance(record, tuple))
+    return (a for _, a, _ in left), (b for _, _, b in right)
+
+
 def prepared(folder: Path) -> Text:
     from regard.data.prepared import Prepared
 
     opened = Prepared.open(folder)
+    splits: dict[str, tuple[Path, Path] | Input]
     splits = {"train": (folder / "train.source.text", folder / "train.target.text")}
     for split in ("valid", "test"):
         if opened.has(split):
@@ -120,27 +168,12 @@ def prepared(folder: Path) -> Text:
 
 def languages(source: Path, target: Path) -> tuple[str, str]:
     """`en`, `de` for train.en.gz and train.de.gz."""
-    from regard.data.files import PACKED
+    from regard.data.languages import language_of
 
-    left, right = (Path(path.stem if path.suffix in PACKED else path.name).suffix[1:] for path in (source, target))
+    left, right = language_of(source), language_of(target)
     return (left, right) if left and right and left != right else ("source", "target")
 
 
 def first_name(source: Path, test: tuple[Path, Path] | None) -> str:
     name = source.name.split(".")[0]
     return "train" if test and name == "test" else name
-
-
-@contextmanager
-def bars() -> Iterator[Progress]:
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    pairs = TextColumn("{task.description}: {task.completed:,.0f} pairs")
-    columns = (SpinnerColumn(), pairs, TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        yield progress
-
-
-def counter(progress: Progress, split: str) -> Callable[[int], None]:
-    task = progress.add_task(split, total=None)
-    return lambda pairs: progress.update(task, completed=pairs)

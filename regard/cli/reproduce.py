@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from textwrap import fill
 from typing import Annotated
 
 import typer
@@ -58,8 +59,9 @@ def table_3(
         load_required(experiments[0].recipe.data, "valid")  # a corpus that is missing is missing for all rows
     failures = [] if show else carry_out(experiments, measure, jobs, console)
     found = table3.experiments(setting, out, table3.ROWS, MOST_SEEDS, MOST_SEEDS, overrides)  # earlier ones too
-    lines = [table3.table(found), "", *(f"- {claim}: {word}" for claim, word in table3.verdicts(found))]
-    print("\n".join(lines))
+    claims = [f"- {claim}: {word}" for claim, word in table3.verdicts(found)]
+    lines = [table3.table(found), "", *claims]
+    print("\n".join([table3.narrow(found), "", *(fill(claim, 80, subsequent_indent="  ") for claim in claims)]))
     rows_done, ours, papers = table3.columns(found)
     if rows_done and not show:
         (out / "table-3.md").write_text("\n".join(lines) + "\n", encoding="utf-8")

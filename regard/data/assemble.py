@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from regard.data.files import bounded_lines, endless, in_step, open_bytes, read_lines, too_long
-from regard.data.filters import near, tells
+from regard.data.moses import moses_rules
+from regard.data.near import near, tells
 from regard.errors import RegardError
 
 EXPANSION, SMALL = 200, 1 << 24  # an archive unpacks to so many times its size at most, or to so many bytes
@@ -196,7 +197,7 @@ def tokenize_talks(
     """The literature's text: Moses tokens in lower case, pairs of very unequal length left out, every 23rd pair for
     validation, five test sets as one. The tokens are sacremoses' and may differ from the Perl script's in rare cases.
     """
-    tokens = [moses(language) for language in languages]
+    tokens = [moses_rules(language) for language in languages]
     kept = seen = 0
     with writers(languages, folder) as (write, counts):
         for a, b in in_step(talk_lines(train[0]), talk_lines(train[1]), (train[0].name, train[1].name)):
@@ -224,13 +225,3 @@ def segments(path: Path) -> Iterator[str]:
     for line in read_lines(path):
         for found in SEGMENT.finditer(line.encode()):
             yield b" ".join(found[1].split()).decode().replace("’", "'")
-
-
-def moses(language: str) -> Callable[[str], str]:
-    try:
-        import sacremoses
-    except ImportError:
-        raise RegardError('This corpus is tokenised with sacremoses: pip install "regard[corpora]".') from None
-    library: Any = sacremoses  # it has no types
-    tokenizer = library.MosesTokenizer(language)
-    return lambda text: str(tokenizer.tokenize(text, return_str=True))

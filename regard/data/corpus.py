@@ -1,34 +1,19 @@
-"""Reading parallel text: two files, one sentence a line, plain or compressed. Nothing is dropped in silence."""
+"""The text of a recipe, wherever it comes from: files, a fetched or a built-in corpus, prepared data."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import regard.data.generated as generated
 from regard.config import DataConfig
 from regard.data import fetch
-from regard.data.files import read_lines
+from regard.data.parallel import Corpus, read_pair, without_empty
+from regard.data.prepared import Prepared
 from regard.errors import RegardError, nearest
 
-
-@dataclass(frozen=True)
-class Corpus:
-    """Sentence pairs, and how their words correspond where that is known."""
-
-    name: str
-    source: list[str]
-    target: list[str]
-    alignments: list[tuple[tuple[int, int], ...]] | None = None  # (source word, target word), from 0
-    lines: list[int] | None = None  # which lines of the files these are, from 1, where some were left out
-    empty_lines: tuple[int, ...] = ()  # those left out because a side is empty
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    def line(self, i: int) -> int:
-        """The line of the files, from 1, on which pair `i` stands."""
-        return self.lines[i] if self.lines else i + 1
+__all__ = ["Corpus", "built_in", "load", "load_required", "read_pair", "test_splits", "without_empty"]
 
 
 def load(config: DataConfig, split: str) -> Corpus | None:
@@ -53,11 +38,10 @@ def with_target(corpus: Corpus, file: Path) -> Corpus:
 def load_own(config: DataConfig, split: str) -> Corpus | None:
     """The same as it is without a teacher's translations."""
     if config.prepared:
-        from regard.data.prepared import Prepared  # it reads with what is here
-
         return Prepared.open(config.prepared).corpus(split)
     if config.corpus in fetch.CORPORA:
-        return read_pair(split, *fetch.files(config.corpus, split))
+        language = fetch.CORPORA[config.corpus].languages[1]
+        return replace(read_pair(split, *fetch.files(config.corpus, split)), language=language)
     if config.corpus:
         return built_in(config, split)
     files: tuple[str, ...] = getattr(config, split, ())
@@ -83,8 +67,6 @@ def test_splits(config: DataConfig) -> list[str]:
     if config.corpus in fetch.CORPORA:
         return [split for split in fetch.splits(config.corpus) if split not in ("train", "valid")] or ["valid"]
     if config.prepared:
-        from regard.data.prepared import Prepared
-
         return ["test"] if Prepared.open(config.prepared, verify=False).has("test") else ["valid"]
     return ["test"] if config.corpus or config.test else ["valid"]
 
@@ -102,30 +84,5 @@ def built_in(config: DataConfig, split: str) -> Corpus:
     except ValueError as error:
         raise RegardError(str(error)) from None
     sides = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    return Corpus(split, *sides, [pair.alignment for pair in pairs])
-
-
-def read_pair(name: str, source: Path, target: Path) -> Corpus:
-    """Two files aligned line by line, empty lines included."""
-    left, right = list(read_lines(source)), list(read_lines(target))
-    if len(left) != len(right):
-        raise RegardError(
-            f"{source} has {len(left):,} lines but {target} has {len(right):,}: line by line they must be "
-            "translations of each other."
-        )
-    if not any(a.strip() and b.strip() for a, b in zip(left, right, strict=True)):
-        raise RegardError(f"{source} and {target} hold no sentence pair.")
-    return Corpus(name, left, right)
-
-
-def without_empty(corpus: Corpus) -> Corpus:
-    """The pairs of which both sides say something; the others are remembered by line. For training: a score
-    must count every line."""
-    whole = [bool(a.strip() and b.strip()) for a, b in zip(corpus.source, corpus.target, strict=True)]
-    if all(whole):
-        return corpus
-    kept = [i for i, both in enumerate(whole) if both]
-    return Corpus(
-        corpus.name, [corpus.source[i] for i in kept], [corpus.target[i] for i in kept],
-        lines=[i + 1 for i in kept], empty_lines=tuple(i + 1 for i, both in enumerate(whole) if not both),
-    )  # fmt: skip
+    named = re.search(r"-([a-z]{2})$", config.corpus)  # en-de is built in, and so is copy
+    return Corpus(split, *sides, [pair.alignment for pair in pairs], language=named[1] if named else "")

@@ -7,7 +7,6 @@ changed, sends everything again.
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import json
 import os
@@ -20,6 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from regard.data.files import file_hash
 from regard.errors import RegardError
 
 Report = Callable[[str, int, int | None], None]  # file name, bytes so far, bytes in all where known
@@ -56,7 +56,7 @@ def download(
         check(address, part, checksum)
         os.replace(part, to)
         note_of(part).unlink(missing_ok=True)
-    return Receipt(address, to.stat().st_size, digest(to, "sha256"))
+    return Receipt(address, to.stat().st_size, file_hash(to))
 
 
 def insist(address: str, part: Path, report: Report, say: Say, pauses: Sequence[float], timeout: float) -> None:
@@ -84,7 +84,7 @@ def insist(address: str, part: Path, report: Report, say: Say, pauses: Sequence[
         if failures > len(pauses):
             raise RegardError(
                 f"{address} could not be fetched: {problem}. {size(part):,} bytes have arrived; the same command "
-                "goes on from there."
+                "goes on from there. Without a network, get the file another way and give its folder with --from."
             )
         say(f"{address}: {problem}; again in {pauses[failures - 1]:g} s")
         time.sleep(pauses[failures - 1])
@@ -141,18 +141,13 @@ def begins(content_range: str, part: Path, have: int) -> tuple[int, int | None]:
 
 def check(address: str, part: Path, checksum: str) -> None:
     algorithm, _, expected = checksum.partition(":")
-    if expected and digest(part, algorithm) != expected:
+    if expected and file_hash(part, algorithm) != expected:
         part.unlink()
         note_of(part).unlink(missing_ok=True)
         raise RegardError(
             f"{address} does not have the checksum it should have ({checksum}), so what arrived was deleted: "
             "try again, and if it stays so, the file has been changed at its source."
         )
-
-
-def digest(path: Path, algorithm: str) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, algorithm).hexdigest()
 
 
 def note_of(part: Path) -> Path:

@@ -8,25 +8,25 @@ with which checksum.
 from __future__ import annotations
 
 import datetime
-import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from regard.data import assemble
-from regard.data.download import PAUSES, Report, Say, digest, download
-from regard.data.files import ENDINGS, unequal
+from regard.data.download import PAUSES, Report, Say, download
+from regard.data.files import ENDINGS, file_hash, locked, unequal
 from regard.data.folder import KINDS, Folder
 from regard.data.named import CORPORA, Named, Part
 from regard.errors import RegardError, nearest
 
 __all__ = ["CORPORA", "Named", "cache", "fetch", "fetched", "files", "named", "splits"]
 
+FEWEST = 100  # pairs of a training text that may be a sample, and is not a mistake
+WHOLE = 0.9  # of the pairs of a corpus, below which it is said not to be whole
 Chosen = dict[str, list[tuple[Part, tuple[Path, ...]]]]  # split → its parts and the files they are in
 Pieces = dict[str, list[tuple[Path, ...]]]  # split → texts: source and target of each part, or one table
 
@@ -117,7 +117,8 @@ def fetch(
         return lock
     if not origin and not corpus.public:
         raise RegardError(f"The corpus {name} has no public address: regard data fetch {name} --from FOLDER.")
-    with alone(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder / ".fetching", f"Another process is fetching into {folder}: wait for it."):
         if origin:
             chosen, origins = parts_from_folder(name, corpus, origin, say)
         else:
@@ -127,19 +128,8 @@ def fetch(
         (building / "text").mkdir(parents=True)
         pieces = unpack(chosen, building)
         texts = write_texts(corpus, pieces, building / "text")
+        check_texts(name, corpus, texts, building / "text", say)
         return put_in_place(name, corpus, folder, texts, origins)
-
-
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Two processes must not write one corpus at once."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".fetching").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise RegardError(f"Another process is fetching into {folder}: wait for it.") from None
-        yield
 
 
 def download_parts(
@@ -188,7 +178,7 @@ def parts_from_folder(name: str, corpus: Named, origin: Path, say: Say) -> tuple
     for path in paths:
         if "sample" in path.name:
             say(f"{name}: {path.name} is a sample, not the whole text")
-    return chosen, [Origin(path.name, str(path), path.stat().st_size, digest(path, "sha256")) for path in paths]
+    return chosen, [Origin(path.name, str(path), path.stat().st_size, file_hash(path)) for path in paths]
 
 
 def look(corpus: Named, folder: Folder, kinds: Sequence[str]) -> tuple[Chosen, list[Part]]:
@@ -251,6 +241,20 @@ def write_split(split: str, languages: tuple[str, str], texts: list[tuple[Path, 
     if counts[0] != counts[1]:
         raise unequal((texts[0][0], texts[0][1]), (counts[0], counts[1]))
     return counts[0]
+
+
+def check_texts(name: str, corpus: Named, texts: assemble.Texts, folder: Path, say: Say) -> None:
+    """Whether this can be the corpus at all: every split says something, and the training text is not a stub."""
+    for split in texts.pairs:
+        for language in corpus.languages:
+            path = find(folder, f"{split}.{language}")
+            if path is None or not any(line.strip() for line in assemble.byte_lines(path)):
+                raise RegardError(f"The {split} text of {name} is empty in {language}: these are not its files.")
+    found, known = texts.pairs["train"], corpus.pairs
+    if known and found < min(FEWEST, known):
+        raise RegardError(f"The training text has {found:,} pairs, {name} about {known:,}: these are not its files.")
+    if known and found < WHOLE * known:
+        say(f"{name}: train has {found:,} pairs, the whole corpus about {known:,}")
 
 
 def put_in_place(

@@ -6,9 +6,12 @@ have so many bytes and no more.
 
 from __future__ import annotations
 
+import fcntl
 import gzip
+import hashlib
 import io
 import lzma
+import os
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -97,6 +100,33 @@ def open_bytes(path: Path, opened: list[IO[bytes]] | None = None) -> Iterator[IO
             yield unpack(file, path)
         except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
             raise RegardError(f"{path} is not a sound {PACKED[path.suffix]} file: {error}.") from None
+
+
+def file_hash(path: Path, algorithm: str = "sha256") -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, algorithm).hexdigest()
+
+
+def lock(path: Path, refusal: str) -> int:
+    """An open handle of a file, made where there is none, or of a folder, that no other process has at this moment; or
+    the sentence that says so. The lock goes with the handle, or with the process."""
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise RegardError(refusal) from None
+    return handle
+
+
+@contextmanager
+def locked(path: Path, refusal: str) -> Iterator[None]:
+    """Nobody else has the lock meanwhile."""
+    handle = lock(path, refusal)
+    try:
+        yield
+    finally:
+        os.close(handle)
 
 
 def open_file(path: Path) -> IO[bytes]:

@@ -1,10 +1,4 @@
-"""What makes a sentence pair fit for training: normal text, and a reason for each pair that is left out.
-
-Two texts are *near* each other where they have the same near form: HTML entities as characters, in NFC, case folded;
-everything dropped that is no letter, mark or digit (punctuation, symbols, spaces); every run of digits written as 0.
-They differ then in case, punctuation, spacing, encoding and numbers at most. It is made from the text as it came,
-whatever else is done to the training text, so the same bytes in two splits always have the same near form.
-"""
+"""What makes a sentence pair fit for training: normal text, and a reason for each pair that is left out."""
 
 from __future__ import annotations
 
@@ -14,63 +8,18 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from hashlib import blake2b
-from typing import Literal, get_args, get_type_hints
 
 import numpy as np
 
-from regard.config import at_least
-from regard.data.scripts import UNSPACED, Script, main_code, script_of
-from regard.errors import RegardError, nearest
+from regard.data.cleaning import SHORT, Cleaning
+from regard.data.near import bare, near, tells, without_numbers
+from regard.data.scripts import Script, script_of, unspaced
 
 # Control characters other than white space, and characters that show nothing: soft hyphen, zero-width space, marks of
 # writing direction, word joiner, byte order mark. The joiners U+200C and U+200D are spelling in some languages.
 INVISIBLE = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
-DIGITS = re.compile(r"\d+")
-ASCII_NOISE = bytes(code for code in range(128) if not chr(code).isalnum())
 NOT_LETTERS = "".join(chr(code) for code in range(128) if not chr(code).isalpha()) + "«»„“”‚‘’–—…¿¡·•°§€£²³"
-SHORT = 10  # words up to which the ratio of lengths says nothing
-
-STEPS = {
-    "malformed": "records that could not be read",
-    "empty": "a side without text",
-    "length": "a side with more words or characters than allowed",
-    "ratio": f"one side many times longer than the other (and longer than {SHORT} words)",
-    "script": "too few letters of a side in its language's script",
-    "copy": "source and target the same but for case, punctuation and spacing",
-    "leakage": "near form in the validation or test text",
-    "exact duplicate": "the same pair again",
-    "near duplicate": "the same near forms again: other case, punctuation, spacing or numbers at most",
-    "targets": "more targets of one source (by near form) than allowed",
-}
-
-
-@dataclass(frozen=True)
-class Cleaning:
-    """What is done to the training text. 0 or `off` switches a filter off."""
-
-    normalize: bool = True  # NFC, invisible characters dropped, any white space one space
-    unescape: bool = False  # HTML entities to characters
-    max_words: int = 200  # of a side; where a language has no spaces two characters count as a word
-    max_characters: int = 2_000
-    max_ratio: float = 3.0  # words of the longer side to words of the shorter
-    min_script: float = 0.5  # share of a side's letters in the script of its language
-    copies: Literal["text", "all", "off"] = "text"  # text: all but lines of numbers, symbols and capitalised names
-    duplicates: Literal["near", "exact", "off"] = "near"
-    targets_per_source: int = 0
-    leakage: Literal["side", "pair", "off"] = "side"  # side: one side in valid or test is enough
-
-    def __post_init__(self) -> None:
-        at_least(self, "cleaning", max_words=0, max_characters=0, max_ratio=0.0, targets_per_source=0)
-        for name in ("copies", "duplicates", "leakage"):
-            choices = get_args(get_type_hints(Cleaning)[name])
-            if (value := getattr(self, name)) not in choices:
-                raise RegardError(
-                    f"cleaning.{name} = {value} must be one of {', '.join(choices)}{nearest(value, choices)}."
-                )
-        if not 0 <= self.min_script <= 1:
-            raise RegardError(f"cleaning.min_script = {self.min_script} is a share and must lie between 0 and 1.")
 
 
 @dataclass(frozen=True)
@@ -125,7 +74,7 @@ class Cleaner:
 
     def __init__(self, cleaning: Cleaning, languages: tuple[str, str], known: Known | None, keep_dropped: bool) -> None:
         self.cleaning, self.known, self.keep_dropped = cleaning, known, keep_dropped
-        self.unspaced = [main_code(language) in UNSPACED for language in languages]
+        self.unspaced = [unspaced(language) for language in languages]
         names = [script_of(language) if cleaning.min_script else "" for language in languages]
         self.scripts = [Script(name) if name else None for name in names]
         self.changes: Counter[str] = Counter()
@@ -133,7 +82,7 @@ class Cleaner:
     def __call__(self, chunk: Chunk) -> Cleaned:
         self.changes = Counter()
         kept: list[tuple[int, str, str]] = []
-        near: list[tuple[str, str]] = []
+        near_forms: list[tuple[str, str]] = []
         dropped: list[tuple[int, str, str, str]] = []
         for line, raw_source, raw_target in zip(chunk.lines, chunk.sources, chunk.targets, strict=True):
             source, target = self.normal(raw_source), self.normal(raw_target)
@@ -143,8 +92,8 @@ class Cleaner:
                 dropped.append((line, reason, *((source, target) if self.keep_dropped else ("", ""))))
             else:
                 kept.append((line, source, target))
-                near.append((DIGITS.sub("0", forms[0]), DIGITS.sub("0", forms[1])))
-        near_sources, near_targets = hashes(a for a, _ in near), hashes(b for _, b in near)
+                near_forms.append((without_numbers(forms[0]), without_numbers(forms[1])))
+        near_sources, near_targets = hashes(a for a, _ in near_forms), hashes(b for _, b in near_forms)
         leaked = self.leaks(near_sources, near_targets)
         for i in np.flatnonzero(leaked):
             line, source, target = kept[i]
@@ -204,37 +153,6 @@ class Cleaner:
         if self.cleaning.leakage == "pair":
             return among(pair_keys(sources, targets), self.known.pairs)
         return among(sources, self.known.sources) | among(targets, self.known.targets)
-
-
-def near(text: str) -> str:
-    return DIGITS.sub("0", bare(text))
-
-
-def tells(form: str) -> bool:
-    """Whether a near form says anything: a number alone is in every corpus."""
-    return bool(form.strip("0"))
-
-
-def bare(text: str) -> str:
-    """Case folded, and nothing but letters, marks and digits."""
-    if "&" in text:
-        text = html.unescape(text)
-    if not text.isascii():
-        text = unicodedata.normalize("NFC", text)
-    folded = text.casefold().encode().translate(None, ASCII_NOISE).decode()
-    # Once more: what was dropped may have stood between a letter and its mark.
-    return folded if folded.isascii() else unicodedata.normalize("NFC", noise().sub("", folded))
-
-
-@cache
-def noise() -> re.Pattern[str]:
-    """Everything that is no letter, mark or digit; a mark is part of its letter, which Python's \\w does not know.
-
-    Variation selectors are marks too, but of how a character looks: they are noise.
-    """
-    codes = (code for code in range(0x300, 0x10000) if not 0xFE00 <= code <= 0xFE0F and not 0x180B <= code <= 0x180F)
-    marks = "".join(chr(code) for code in codes if unicodedata.category(chr(code))[0] == "M")
-    return re.compile(rf"[^\w{marks}]+")
 
 
 def has_words(text: str) -> bool:

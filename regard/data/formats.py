@@ -15,9 +15,11 @@ from typing import IO, Any
 
 from regard.data import fetch
 from regard.data.files import LONGEST_LINE, PACKED, bounded_lines, in_step, open_bytes, too_long
+from regard.data.languages import NAMES, main_code
 from regard.errors import RegardError
 
 BLOCK = 1 << 16
+MOST_KINDS = 5  # sets of languages named in what is left out of a TMX file
 XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 CODE = {"bpt", "ept", "it", "ph", "ut"}  # elements of TMX that hold mark-up of the original document, not text
 
@@ -39,13 +41,13 @@ class Fields:
     """Where the two languages stand in a record."""
 
     languages: tuple[str, str]
-    columns: tuple[int, int] = (1, 2)  # of a TSV, from 1
+    columns: tuple[int, int] | None = None  # of a TSV, from 1; else those its header names, else the first two
     keys: tuple[str, str] | None = None  # of a JSONL record; the language codes where none are given
 
     def __post_init__(self) -> None:
         if self.languages[0] == self.languages[1]:
             raise RegardError(f"Source and target are both {self.languages[0]}: give two languages, e.g. en de.")
-        if min(self.columns) < 1:
+        if self.columns and min(self.columns) < 1:
             raise RegardError(f"Columns are numbered from 1, so there is no column {min(self.columns)}.")
 
 
@@ -144,16 +146,32 @@ def read_two(source: Path, target: Path, opened: list[IO[bytes]]) -> Iterator[Re
 
 
 def read_tsv(path: Path, fields: Fields, opened: list[IO[bytes]]) -> Iterator[Record]:
-    source, target = (column - 1 for column in fields.columns)
+    """Columns between tabs. A first line that says what they are is no pair."""
+    columns = fields.columns or (1, 2)
     with open_bytes(path, opened) as file:
         for number, line in enumerate(bounded_lines(file), start=1):
             try:
                 cells = decoded(line, number).split("\t")
-                yield number, cells[source], cells[target]
+                if number == 1 and (named := header(cells, fields)):
+                    columns = named
+                    yield Left(number, f"the header; columns {columns[0]} and {columns[1]} are read", malformed=False)
+                else:
+                    yield number, cells[columns[0] - 1], cells[columns[1] - 1]
             except Damaged as damage:
                 yield Left(number, str(damage))
             except IndexError:
-                yield Left(number, f"fewer than {max(fields.columns)} columns")
+                yield Left(number, f"fewer than {max(columns)} columns")
+
+
+def header(cells: list[str], fields: Fields) -> tuple[int, int] | None:
+    """The columns of source and target, where a first line names columns instead of being a pair."""
+    words = [cell.strip().lower() for cell in cells]
+    source, target = (
+        [main_code(code), NAMES.get(main_code(code), code).lower(), *more]
+        for code, more in zip(fields.languages, (("source", "src"), ("target", "tgt")), strict=True)
+    )
+    found = [next((i for i, word in enumerate(words, start=1) if word in side), 0) for side in (source, target)]
+    return (fields.columns or (found[0], found[1])) if all(found) else None
 
 
 def read_jsonl(path: Path, fields: Fields, opened: list[IO[bytes]]) -> Iterator[Record]:
@@ -176,11 +194,17 @@ def read_jsonl(path: Path, fields: Fields, opened: list[IO[bytes]]) -> Iterator[
                 record = record["translation"]
             values = [record.get(key) for key in (source, target)] if isinstance(record, dict) else []
             if len(values) < 2 or not isinstance(values[0], str) or not isinstance(values[1], str):
-                yield Left(number, f"no text under {source} and {target}")
+                yield Left(number, f"no text under {source} and {target}{others(record) if number == 1 else ''}")
             elif not sound(values[0] + values[1]):
                 yield Left(number, "half a surrogate pair")
             else:
                 yield number, values[0], values[1]
+
+
+def others(record: Any) -> str:
+    """Which keys a record has instead."""
+    keys = [str(key)[:20] for key in record][:4] if isinstance(record, dict) else []
+    return f" but under {', '.join(keys)}" if keys else ""
 
 
 def sound(text: str) -> bool:
@@ -241,12 +265,16 @@ class Units:
 
 def read_tmx(path: Path, fields: Fields, opened: list[IO[bytes]]) -> Iterator[Record]:
     """Streamed: one unit in memory. Where a unit has a language several times, each with each of the other."""
+    kinds: set[str] = set()
     for line, variants in units(path, opened):
         sources, targets = (
             [text for code, text in variants if speaks(code, language)] for language in fields.languages
         )
         if not sources or not targets:
-            yield Left(line, f"not in both {' and '.join(fields.languages)}", malformed=False)
+            there = ", ".join(sorted({code for code, _ in variants})) or "nothing"
+            kinds |= {there} if len(kinds) < MOST_KINDS else set()
+            what = f", but {there}" if there in kinds else ""
+            yield Left(line, f"not in both {' and '.join(fields.languages)}{what}", malformed=False)
         for source, target in product(sources, targets):
             yield line, source, target
 

@@ -22,11 +22,13 @@ import numpy as np
 
 from regard.config import TokenizerConfig
 from regard.data import tokenizer as subwords
+from regard.data.cleaning import Cleaning
 from regard.data.duplicates import Duplicates
-from regard.data.filters import Chunk, Cleaned, Cleaner, Cleaning, Known, pair_keys
+from regard.data.files import file_hash
+from regard.data.filters import Chunk, Cleaned, Cleaner, Known, pair_keys
 from regard.data.formats import Fields, Input, Left, find
 from regard.data.pool import in_order
-from regard.data.prepared import INDEX, SIDES, VERSION, Flat, file_hash, fingerprint, written_whole
+from regard.data.prepared import INDEX, SIDES, VERSION, Flat, fingerprint, written_whole
 from regard.data.scripts import script_of
 from regard.data.tally import HeldOut, InputTally, Tally
 from regard.data.tokenizer import UNK, Ragged, TokenizerPair
@@ -34,7 +36,7 @@ from regard.errors import RegardError
 
 FEW = 10  # bad records that are nothing to speak of, however small the file
 CHUNK_PAIRS, CHUNK_CHARACTERS = 4096, 1 << 22
-Progress = Callable[[str, int, float], None]  # the stage, pairs done in it, and which part of it that is, 0 to 1
+Progress = Callable[[str, int, float | None], None]  # the stage, pairs done in it, and what part that is, if known
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Settings:
     train: tuple[str, ...]
     valid: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
-    columns: tuple[int, int] = (1, 2)
+    columns: tuple[int, int] | None = None
     keys: tuple[str, str] | None = None
     cleaning: Cleaning = field(default_factory=Cleaning)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
@@ -60,7 +62,7 @@ class Settings:
         return [find(text, split, fields) for text in getattr(self, split)]
 
 
-def silent(stage: str, pairs: int, part: float) -> None:
+def silent(stage: str, pairs: int, part: float | None) -> None:
     """No progress."""
 
 
@@ -97,6 +99,12 @@ def refuse_damage(one: InputTally, most: float) -> None:
             f"{one.name} is damaged or of another form: {worst}, of {one.pairs + one.malformed:,} records. Mend it "
             "(text of another encoding with iconv -f latin1 -t utf-8), or allow it with --max-malformed."
         )
+
+
+def no_pairs(one: InputTally) -> str:
+    """Why an input has given nothing."""
+    why = "; ".join(str(kind) for kind in one.left_out) or "it is empty"
+    return f"{one.name} gave no pair: {why}"
 
 
 def tally_of(one: Input) -> InputTally:
@@ -222,6 +230,10 @@ class Preparation:
                     blocks.append(Block(int(keep.sum()), (spans[0], spans[1])))
         tally.kept = sum(block.pairs for block in blocks)
         tally.index_bytes, tally.index_peak_bytes = duplicates.bytes, duplicates.peak_bytes
+        silent_inputs = [no_pairs(one) for one in tally.inputs if not one.pairs]
+        if not tally.kept and not tally.read:
+            raise RegardError(f"There is no training text: {'; '.join(silent_inputs)}.")
+        tally.notes += silent_inputs
         if not tally.kept:
             why = ", ".join(f"{step} {n:,}" for step, n in tally.steps().items() if n)
             raise RegardError(
@@ -234,7 +246,7 @@ class Preparation:
 
     def learn(self) -> TokenizerPair:
         """Subwords from a bounded sample of the clean text."""
-        self.progress("tokenizer", 0, 0.0)
+        self.progress("tokenizer", 0, None)  # how long learning takes is not known
         most = self.settings.tokenizer_pairs
         source, target = (sample(self.folder / f"train.{side}.text", self.tally.kept, most) for side in SIDES)
         return subwords.train(self.settings.tokenizer, source, target, self.settings.seed)

@@ -15,21 +15,21 @@ Maps are read-only and nothing is copied: all processes that open a folder share
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
 
-from regard.data.corpus import Corpus, read_pair
+from regard.data.files import file_hash, lock
+from regard.data.parallel import Corpus, read_pair
 from regard.data.tokenizer import Ragged, TokenizerPair
 from regard.errors import RegardError
 
@@ -153,7 +153,8 @@ class Prepared:
         """The validation or test text; None where there is none."""
         if not self.has(split):
             return None
-        return read_pair(split, *(self.folder / f"{split}.{side}" for side in SIDES))
+        corpus = read_pair(split, *(self.folder / f"{split}.{side}" for side in SIDES))
+        return replace(corpus, language=self.languages[1])
 
     def map(self, name: str, dtype: str) -> np.ndarray:
         return np.memmap(self.folder / name, dtype=np.dtype(dtype).newbyteorder("<"), mode="r")
@@ -186,11 +187,6 @@ def check(path: Path, entry: dict[str, Any], whole: bool) -> None:
         raise RegardError(f"{path} is damaged, its SHA-256 is not the one recorded: prepare the data again.")
 
 
-def file_hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def fingerprint(files: dict[str, dict[str, Any]]) -> str:
     """One SHA-256 for the training tokens, from those of their files."""
     names = [f"train.{side}.{part}" for side in SIDES for part in ("tokens", "offsets")]
@@ -204,7 +200,7 @@ def written_whole(out: Path, force: bool) -> Iterator[Path]:
     refuse(out, force)
     out = out.resolve()
     part, old = (out.with_name(f".{out.name}.{what}") for what in ("part", "old"))
-    lock = claim(part, out)
+    handle = claim(part, out)
     try:
         refuse(out, force)  # now that nobody else can be making it
         empty(part)
@@ -218,7 +214,7 @@ def written_whole(out: Path, force: bool) -> Iterator[Path]:
         shutil.rmtree(part, ignore_errors=True)
         raise
     finally:
-        os.close(lock)
+        os.close(handle)
 
 
 def refuse(out: Path, force: bool) -> None:
@@ -234,19 +230,12 @@ def claim(part: Path, out: Path) -> int:
     while True:
         part.mkdir(parents=True, exist_ok=True)
         try:
-            lock = os.open(part, os.O_RDONLY)
+            handle = lock(part, f"Another process is preparing {out} at this moment: wait for it.")
+            if os.path.samestat(os.fstat(handle), part.stat()):
+                return handle
+            os.close(handle)
         except FileNotFoundError:
             continue
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.path.samestat(os.fstat(lock), part.stat()):
-                return lock
-        except BlockingIOError:
-            os.close(lock)
-            raise RegardError(f"Another process is preparing {out} at this moment: wait for it.") from None
-        except FileNotFoundError:
-            pass
-        os.close(lock)
 
 
 def empty(folder: Path) -> None:

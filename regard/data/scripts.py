@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from regard.data.languages import main_code
+
 # Blocks of Unicode; only the letters in them are ever asked for.
 SCRIPTS = {
     "Latin": r"A-Za-z\u00aa\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02af\u1d00-\u1dbf\u1e00-\u1eff\u2c60-\u2c7f"
@@ -47,9 +49,9 @@ UNSPACED = {"bo", "ja", "km", "lo", "my", "th", "yue", "zh"}  # languages that p
 LETTER = re.compile(r"[^\W\d_]")
 
 
-def main_code(language: str) -> str:
-    """`pt` for pt-BR or pt_BR."""
-    return re.split(r"[-_]", language.lower())[0]
+def unspaced(language: str) -> bool:
+    """Whether a language puts no space between words."""
+    return main_code(language) in UNSPACED
 
 
 def script_of(language: str) -> str:

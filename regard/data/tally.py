@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from regard.data.filters import STEPS
+from regard.data.cleaning import STEPS
 
 EXAMPLES = 10  # lines named for each kind of left-out record
 
@@ -136,8 +136,10 @@ class Tally:
         source, target = self.languages
         read, kept = max(1, self.read), max(1, self.kept)
         lines = [f"{source} → {target}: {self.read:,} pairs read, {self.kept:,} kept ({self.kept / read:.1%})", ""]
-        lines.append(f"{'step':<16} {'dropped':>11} {'share':>8}")
-        lines += [f"{step:<16} {n:>11,} {n / read:>8.2%}  {STEPS[step]}" for step, n in self.steps().items()]
+        lines += [f"{'step':<16} {'dropped':>11} {'share':>8}"] if any(self.steps().values()) else []
+        lines += [f"{step:<16} {n:>11,} {n / read:>8.2%}  {STEPS[step]}" for step, n in self.steps().items() if n]
+        nothing = ", ".join(step for step, n in self.steps().items() if not n)
+        lines += [f"{'without effect':<16} {nothing}"] if nothing else []
         changed = ", ".join(f"{n:,} {what}" for what, n in sorted(self.normalized.items()))
         lines += ["", f"{'normalised':<16} {changed or 'nothing'} (sides changed)"]
         lines.append(

@@ -21,6 +21,7 @@ OFFSETS = (0, 1, -1, 2, -2)  # target line − source line
 FURTHEST = 60  # lines to look for the partners of a stretch in
 FEWEST = 150  # pairs below which a lexicon cannot be learned
 FEWEST_TO_COMPARE = 50  # pairs from which it shows what is usual
+COPYING = 0.9  # share of equal pairs from which copying is the task
 LARGE = 2_000  # pairs from which on a text has enough words of its own
 LEARNED = 30_000  # pairs to learn from
 SCORED, SCORED_LINKS = 40_000, 6_000_000  # lines, and their word pairs, to judge; of more, every so many-th line
@@ -40,12 +41,19 @@ class Stretch:
 
 def learn(bitext: Bitext) -> Judge | None:
     """A judge of the corpus, unless it is too small or its lines do not tell which words belong together."""
-    n, chance = len(bitext), np.random.default_rng(0)
-    if n < FEWEST:
+    lines, chance = comparable(bitext), np.random.default_rng(0)
+    if len(lines) < FEWEST:
         return None
-    sample = chance.permutation(n)[:LEARNED]
+    sample = chance.permutation(lines)[:LEARNED]
     judge = Judge(bitext.source.lines, bitext.target.lines, sample, sample)
-    return judge if useful(judge, np.arange(n), chance) else None
+    return judge if useful(judge, lines, chance) else None
+
+
+def comparable(bitext: Bitext) -> np.ndarray:
+    """The lines, from 0, that are no copies: those are another fault, and teach that words translate themselves.
+    Where nearly all are, copying is the task."""
+    copied = np.fromiter((a == b for a, b in bitext.pairs()), dtype=bool, count=len(bitext))
+    return np.arange(len(bitext)) if copied.mean() > COPYING else np.flatnonzero(~copied)
 
 
 def judge_of(bitext: Bitext, teacher: Judge | None) -> Judge | None:
@@ -57,36 +65,37 @@ def judge_of(bitext: Bitext, teacher: Judge | None) -> Judge | None:
 
 def alignment(bitext: Bitext, judge: Judge | None) -> Iterator[Finding]:
     """Shifts, unrelated stretches and unrelated pairs."""
-    n, chance = len(bitext), np.random.default_rng(0)
+    chance = np.random.default_rng(0)
     source, target = bitext.source.lines, bitext.target.lines
+    if not len(bitext):
+        return
+    lines = comparable(bitext)
     if judge is None:
-        yield from unaligned(bitext, chance)
+        yield from unaligned(bitext, lines, chance)
         return
-    if not n:
-        return
-    stretches = off_diagonal(judge, n, len(target))
+    stretches = off_diagonal(judge, lines, len(target))
     for stretch in stretches:
         yield shifted(bitext, judge, stretch)
-    lines = np.arange(0, n, stride(judge, n))
+    some = lines[:: stride(judge, lines)]
     if stretches:
-        lines, sample = outside(stretches, lines), outside(stretches, chance.permutation(n)[:LEARNED])
+        some, sample = outside(stretches, some), outside(stretches, chance.permutation(lines)[:LEARNED])
         if judge.learned_here and len(sample) >= FEWEST:  # what the stretches have taught is wrong
             judge = Judge(source, target, sample, sample)
-    yield from strangers(bitext, judge, lines, chance)
+    yield from strangers(bitext, judge, some, chance)
 
 
-def off_diagonal(judge: Judge, n: int, n_target: int) -> list[Stretch]:
+def off_diagonal(judge: Judge, lines: np.ndarray, n_target: int) -> list[Stretch]:
     """The stretches where lines of the same number do not belong together."""
-    step = stride(judge, n)
-    stretches = follow(judge, np.arange(0, n, step), n_target)
-    return [refine(judge, stretch, step, n, n_target) for stretch in stretches] if step > 1 else stretches
+    step = stride(judge, lines)
+    stretches = follow(judge, lines[::step], n_target)
+    return [refine(judge, stretch, step, lines, n_target) for stretch in stretches] if step > 1 else stretches
 
 
-def stride(judge: Judge, n: int) -> int:
+def stride(judge: Judge, lines: np.ndarray) -> int:
     """Every how many-th line can be judged in good time."""
-    few = np.arange(0, n, max(1, n // 1_000))
-    links = float(np.mean(judge.source.take(few).lengths * judge.target.take(few).lengths))
-    return math.ceil(n / min(SCORED, SCORED_LINKS / max(links, 1.0)))
+    few = lines[:: max(1, len(lines) // 1_000)]
+    links = float(np.mean(judge.source.take(few).lengths * judge.target.take(few).lengths)) if len(few) else 1.0
+    return math.ceil(len(lines) / min(SCORED, SCORED_LINKS / max(links, 1.0))) or 1
 
 
 def outside(stretches: list[Stretch], lines: np.ndarray) -> np.ndarray:
@@ -103,20 +112,20 @@ def useful(judge: Judge, lines: np.ndarray, chance: np.random.Generator, offset:
     return float(np.mean(gain / sizes)) > UNSURE
 
 
-def unaligned(bitext: Bitext, chance: np.random.Generator) -> Iterator[Finding]:
+def unaligned(bitext: Bitext, lines: np.ndarray, chance: np.random.Generator) -> Iterator[Finding]:
     """No relation line by line: perhaps most of the file is shifted, or all of it."""
     n = len(bitext)
-    if n < FEWEST:
+    if len(lines) < FEWEST:
         return
     source, target = bitext.source.lines, bitext.target.lines
-    parts = [(part, 0) for part in np.array_split(np.arange(n), 4) if len(part) >= FEWEST]
+    parts = [(part, 0) for part in np.array_split(lines, 4) if len(part) >= FEWEST]
     for offset in [o for o in OFFSETS if o] + [o * sign for o in range(3, 6) for sign in (1, -1)]:
-        parts.append((np.arange(abs(offset), n - abs(offset)), offset))
+        parts.append((lines[(lines >= abs(offset)) & (lines < n - abs(offset))], offset))
     for part, offset in parts:
         left = chance.permutation(part)[: LEARNED // 3]
         judge = Judge(source, target, left, left + offset)
         if useful(judge, part, chance, offset):
-            stretches = off_diagonal(judge, n, len(target))
+            stretches = off_diagonal(judge, lines, len(target))
             for stretch in stretches or ([Stretch(0, n - 1, offset)] if offset else []):
                 yield shifted(bitext, judge, stretch)
             return
@@ -132,6 +141,8 @@ def unaligned(bitext: Bitext, chance: np.random.Generator) -> Iterator[Finding]:
 
 def follow(judge: Judge, lines: np.ndarray, n_target: int) -> list[Stretch]:
     """The stretches of `lines` off the diagonal, by the cheapest path (Viterbi)."""
+    if not len(lines):
+        return []
     gains = np.zeros((len(lines), len(OFFSETS) + 1))  # the last column: no relation, which gains nothing
     for column, offset in enumerate(OFFSETS):
         inside = (lines + offset >= 0) & (lines + offset < n_target)
@@ -161,12 +172,12 @@ def runs(path: np.ndarray, lines: np.ndarray) -> Iterator[Stretch]:
             yield Stretch(int(lines[part[0]]), int(lines[part[-1]]), offset)
 
 
-def refine(judge: Judge, stretch: Stretch, step: int, n: int, n_target: int) -> Stretch:
+def refine(judge: Judge, stretch: Stretch, step: int, lines: np.ndarray, n_target: int) -> Stretch:
     """The exact ends of a stretch that was found in every `step`-th line: its surroundings, followed line by line."""
-    margin = 3 * step
+    margin, n = 3 * step, int(lines[-1]) + 1
 
     def ends(first: int, last: int) -> list[Stretch]:
-        found = follow(judge, np.arange(max(0, first), min(n, last)), n_target)
+        found = follow(judge, lines[(lines >= first) & (lines < last)], n_target)
         return [one for one in found if one.offset == stretch.offset]
 
     before = ends(stretch.first - margin, stretch.first + margin)
@@ -178,34 +189,38 @@ def refine(judge: Judge, stretch: Stretch, step: int, n: int, n_target: int) -> 
 
 def shifted(bitext: Bitext, judge: Judge, stretch: Stretch) -> Finding:
     first, last = stretch.first + 1, stretch.last + 1
-    offset = stretch.offset if stretch.offset is not None else partners(judge, stretch, len(bitext))
+    offset = stretch.offset if stretch.offset is not None else partners(judge, stretch, bitext)
     to_end = last >= len(bitext) - max(2, abs(offset or 0))
     where = at_lines(bitext.files, range(first, last + 1))
     examples = examples_of_pairs(bitext.source.lines, bitext.target.lines, [first])
-    span = "All lines" if first == 1 and to_end else f"From line {first} " + ("on" if to_end else f"to {last}")
+    whole = first == 1 and to_end
+    span = "All lines" if whole else f"From line {first} " + ("on" if to_end else f"to {last}")
     if offset is None:
+        rest = (
+            "get both aligned anew" if whole else "cut both files there" if to_end else "take these lines out of both"
+        )
         return Finding(
             "misaligned", "error", where, f"{span}, source and target have nothing to do with each other.",
-            "Look at line " f"{first}: the files part there. Take these lines out of both.", examples,
+            f"Look at line {first}, where they part; {rest}.", examples,
         )  # fmt: skip
     count = f"{abs(offset)} line{'s' if abs(offset) > 1 else ''}"
-    late = offset > 0
-    fix = f"Look at line {first}: " + (
-        f"the target has {count} too many there, or the source has lost {count}."
-        if late
-        else f"the source has {count} too many there, or the target has lost {count}."
-    )
+    more, less = ("target", "source") if offset > 0 else ("source", "target")
     return Finding(
-        "shifted", "error", where, f"{span}, the target is {count} {'late' if late else 'early'}.", fix, examples
-    )
+        "shifted", "error", where, f"{span}, the target is {count} {'late' if offset > 0 else 'early'}.",
+        f"Look at line {first}: the {more} has {count} too many there, or the {less} has lost {count}. Mend it, "
+        "and ask the doctor again.", examples,
+    )  # fmt: skip
 
 
-def partners(judge: Judge, stretch: Stretch, n: int) -> int | None:
-    """The offset at which the partners of an unrelated stretch stand, if they are near."""
-    lines = np.arange(stretch.first, stretch.last + 1)[:200]
+def partners(judge: Judge, stretch: Stretch, bitext: Bitext) -> int | None:
+    """The offset at which the partners of an unrelated stretch stand, if they are near, or as far as the files differ
+    in length."""
+    lines = np.arange(stretch.first, stretch.last + 1)
+    lines = lines[:: math.ceil(len(lines) / 200)]
+    difference, n_target = len(bitext.target.lines) - len(bitext.source.lines), len(bitext.target.lines)
     best, found = 0.0, None
-    for offset in range(-FURTHEST, FURTHEST + 1):
-        inside = lines[(lines + offset >= 0) & (lines + offset < n)]
+    for offset in sorted({*range(-FURTHEST, FURTHEST + 1), difference}):
+        inside = lines[(lines + offset >= 0) & (lines + offset < n_target)]
         if len(inside) >= max(SHORTEST, len(lines) // 2):
             gain = float(judge.score(inside, inside + offset).clip(-CAP, CAP).mean())
             if gain > max(best, 2.0):

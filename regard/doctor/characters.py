@@ -6,11 +6,12 @@ import html
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 from regard.data import filters
-from regard.doctor.findings import Finding, at_lines, examples_of, grade, share
+from regard.data.moses import stops
+from regard.doctor.findings import Finding, at_lines, examples_of, grade, share, shorten
 from regard.doctor.texts import Side, Sought, scan
 
 # UTF-8 bytes 80–BF as Latin-1, Windows-1252 and Windows-1250 show them.
@@ -101,30 +102,78 @@ def undecodable(side: Side) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def mojibake(side: Side) -> Iterator[Finding]:
-    suspects = scan(side.lines, {"": Sought(ADJACENT, beyond_ascii=True)})[""]  # two such letters in a row are rare
-    numbers = [n for n in suspects if MOJIBAKE.search(side.lines[n - 1])]
-    if not numbers:
-        return
-    repaired = repair(side.lines[numbers[0] - 1])
-    twice = sum(bool(MOJIBAKE.search(repair(side.lines[n - 1]))) for n in numbers[:1000])
-    times = "twice" if 2 * twice > min(len(numbers), 1000) else "once"
-    yield Finding(
+def examine(side: Side) -> Iterator[Finding]:
+    """All of them. Of a misread line it is its repair that the others look at: the remains of a letter's bytes may look
+    like control characters or line ends, and to delete those would make the line past repair."""
+    yield from undecodable(side)
+    numbers = misread(side.lines)
+    if numbers:
+        yield mojibake(side, numbers)
+        lines = list(side.lines)
+        for number in numbers:
+            once = repair(lines[number - 1])
+            lines[number - 1] = repair(once) if MOJIBAKE.search(once) else once
+        side = replace(side, lines=lines)
+    yield from entities(side)
+    yield from patterns(side)
+
+
+def misread(lines: list[str]) -> list[int]:
+    suspects = scan(lines, {"": Sought(ADJACENT, beyond_ascii=True)})[""]  # two such letters in a row are rare
+    return [n for n in suspects if MOJIBAKE.search(lines[n - 1])]
+
+
+def mojibake(side: Side, numbers: list[int]) -> Finding:
+    some = [side.lines[n - 1] for n in numbers[:1000]]
+    twice = sum(bool(MOJIBAKE.search(repair(line))) for line in some)
+    times = "twice" if 2 * twice > len(some) else "once"
+    return Finding(
         "mojibake", grade(len(numbers), len(side.lines)), at_lines(side.file, numbers),
         f"{share(len(numbers), len(side.lines))} are UTF-8 that was read {times} as a one-byte encoding (Ã¤ for ä).",
-        "Repair them: text.encode('cp1252').decode('utf-8')" + (", twice." if times == "twice" else "."),
-        (*examples_of(side.lines, numbers[:1]), f"repaired: {repaired}"),
+        advice(some) + (", twice." if times == "twice" else "."),
+        (*examples_of(side.lines, numbers[:1]), f"repaired: {shorten(repair(some[0]))}"),
     )  # fmt: skip
 
 
+def advice(lines: list[str]) -> str:
+    """The Python that repairs most of the lines."""
+    repaired = {way: sum(undone(way, line) is not None for line in lines) for way in MISREADINGS}
+    best = max(repaired, key=lambda way: repaired[way])
+    if not repaired[best]:
+        return "Convert the original file again: these lines hold sound letters beside the misread ones"
+    rest = "" if repaired[best] == len(lines) else " (where that fails, a line holds sound letters too: word by word)"
+    return f"Repair them before anything else: {best}.decode('utf-8'){rest}"
+
+
+def one_byte(text: str) -> bytes:
+    """Windows-1252, and Latin-1 for the five codes it lacks, which is how most programs read it."""
+    return bytes(ord(c) if ord(c) < 256 else c.encode("cp1252")[0] for c in text)
+
+
+# What text was before it was misread, in words and in deed.
+MISREADINGS: dict[str, Callable[[str], bytes]] = {
+    "text.encode('cp1252')": lambda text: text.encode("cp1252"),
+    "text.encode('latin-1')": lambda text: text.encode("latin-1"),
+    "text.encode('cp1250')": lambda text: text.encode("cp1250"),
+    "bytes(ord(c) if ord(c) < 256 else c.encode('cp1252')[0] for c in text)": one_byte,
+}
+
+
+def undone(way: str, text: str) -> str | None:
+    try:
+        return MISREADINGS[way](text).decode("utf-8")
+    except UnicodeError:
+        return None
+
+
 def repair(text: str) -> str:
-    """One misreading undone, wherever it can be."""
-    for encoding in ("cp1252", "latin-1", "cp1250"):
-        try:
-            return text.encode(encoding).decode("utf-8")
-        except UnicodeError:
-            continue
-    return MOJIBAKE.sub(lambda match: match.group().encode("cp1252", "ignore").decode("utf-8", "ignore"), text)
+    """One misreading undone: of the whole text, or of the parts where it shows."""
+    whole = next((found for way in MISREADINGS if (found := undone(way, text)) is not None), None)
+    return MOJIBAKE.sub(lambda match: part_repaired(match.group()), text) if whole is None else whole
+
+
+def part_repaired(text: str) -> str:
+    return next((found for way in MISREADINGS if (found := undone(way, text)) is not None), text)
 
 
 def entities(side: Side) -> Iterator[Finding]:
@@ -156,23 +205,16 @@ def patterns(side: Side) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-TOKENISED = re.compile(r"\S [.,?!;](?:\s|$)")
-GLUED = re.compile(r"\w[.,?!;](?:\s|$)")
-
-
 def style(lines: list[str], most: int = 5_000) -> set[str]:
     """How a text was prepared: `cased` or `lower-cased`, `tokenised` or `raw`; neither where it does not show."""
     sample = [html.unescape(line) for line in lines[:: max(1, len(lines) // most)]]
     with_letters = [line for line in sample if line.lower() != line.upper()]
     cased = sum(line != line.lower() for line in with_letters)
-    apart, glued = (sum(bool(pattern.search(line)) for line in sample) for pattern in (TOKENISED, GLUED))
+    alone, attached = stops(sample)
     found = set()
     if len(with_letters) >= 20:
         found |= {"cased"} if cased > 0.2 * len(with_letters) else set()
         found |= {"lower-cased"} if cased < 0.02 * len(with_letters) else set()
-    if apart + glued >= max(20, 0.1 * len(sample)):
-        found |= {"tokenised"} if apart > 4 * glued else {"raw"} if glued > 4 * apart else set()
+    if alone + attached >= max(20, 0.1 * len(sample)):
+        found |= {"tokenised"} if alone > 4 * attached else {"raw"} if attached > 4 * alone else set()
     return found
-
-
-CHECKS = (undecodable, mojibake, entities, patterns)

@@ -6,15 +6,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.config import Recipe, find, resolve
+from regard.config import DataConfig, Recipe, find, resolve
+from regard.data.formats import READERS, kind
 from regard.data.generated import CORPORA
-from regard.data.prepared import Prepared, read_index
+from regard.data.prepared import INDEX, Prepared, read_index
 from regard.data.tokenizer import TokenizerPair
 from regard.doctor import characters, curve, pairs, subwords
 from regard.doctor import splits as between_splits
 from regard.doctor.alignment import alignment, judge_of
+from regard.doctor.directions import expected, straighten
 from regard.doctor.findings import SEVERITIES, Finding, Where
-from regard.doctor.languages import Profile, scripts, third_languages, wrong_files, wrong_lines
+from regard.doctor.languages import Profile, scripts, third_languages, wrong_lines
 from regard.doctor.texts import SPLITS, Bitext, read_bitext, text_of
 from regard.errors import RegardError
 from regard.training.run import Run
@@ -46,11 +48,15 @@ def silence(what: str) -> None:
 def examine(
     subject: str | Path | None, files: Files | None = None, languages: Sequence[str] = (), say: Say = silence
 ) -> list[Finding]:
-    """Everything that is wrong with a run, a recipe (its file or a shipped name), text files, or all of them together;
-    the gravest first. `files` stand in for the recipe's text: {"train": (source, target), …}. `languages` are those of
-    source and target, where the files' names do not tell. `say` is told what is being looked at."""
+    """Everything that is wrong with a run, a recipe (its file or a shipped name), a folder of prepared data, text
+    files, or all of them together; the gravest first. `files` stand in for the subject's text: {"train": (source,
+    target), …}. `languages` are those of source and target, where the files' names do not tell. `say` is told what is
+    being looked at."""
     opened = open_subject(subject, files or {}, say)
-    found = [*opened.missing, *texts(opened.splits, languages or opened.languages, say)]
+    known = languages or opened.languages
+    say("which way the texts go")
+    splits, turned = straighten(opened.splits, known, "--languages" if languages else "the prepared data")
+    found = [*opened.missing, *turned, *texts(splits, known, say)]
     if opened.recipe:
         from regard.doctor import recipe as recipes  # here: it loads torch
 
@@ -62,27 +68,23 @@ def examine(
         found += recipes.examine(opened.recipe, size, opened.recipe_file)
     if opened.run:
         found += trained(opened.run, opened.splits, bool(files and "test" in files), say)
-    elif opened.splits:
-        found += subwords.unseen_characters(opened.splits)
+    elif splits:
+        found += subwords.unseen_characters(splits)
     return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
 def open_subject(subject: str | Path | None, files: Files, say: Say) -> Subject:
     if subject is None and not files:
-        raise RegardError("Give a run, a recipe, or text with --train SOURCE TARGET.")
-    run, recipe, file = None, None, ""
-    if subject is not None and Path(subject).is_dir():
-        run = Run.open(subject)
-        recipe, file = run.recipe, str(run.recipe_file)
-    elif subject is not None:
-        recipe, file = resolve(subject), str(find(str(subject)))
+        raise RegardError("Give a run, a recipe, a folder of prepared data, or two text files: SOURCE TARGET.")
+    run, recipe, data = named(subject)
+    file = str(run.recipe_file) if run else str(find(str(subject))) if recipe else str(subject)
     splits, missing = dict[str, Bitext](), list[Finding]()
     for split in SPLITS:
         say(f"reading {split}")
         try:
             if split in files:
                 splits[split] = read_bitext(split, *files[split])
-            elif recipe and (text := text_of(recipe.data, split)):
+            elif data and (text := text_of(data, split)):
                 splits[split] = text
         except RegardError as error:
             if split in files:
@@ -91,10 +93,25 @@ def open_subject(subject: str | Path | None, files: Files, say: Say) -> Subject:
             if what not in [finding.what for finding in missing]:
                 missing.append(Finding("text-missing", "note" if run else "error", Where((file,)), what, fix))
     languages: tuple[str, ...] = ()
-    if recipe and recipe.data.prepared and splits.keys() - files.keys():
-        missing += damage(Path(recipe.data.prepared))
-        languages = tuple(read_index(Path(recipe.data.prepared))["languages"])
+    if data and data.prepared and splits.keys() - files.keys():
+        missing += damage(Path(data.prepared))
+        languages = tuple(read_index(Path(data.prepared))["languages"])
     return Subject(splits, recipe, file, run, tuple(missing), languages)
+
+
+def named(subject: str | Path | None) -> tuple[Run | None, Recipe | None, DataConfig | None]:
+    """The run, the recipe and the text that somebody means, whichever there are."""
+    if subject is None:
+        return None, None, None
+    if kind(Path(subject)) in READERS:
+        raise RegardError(
+            f"{subject} is one file of pairs: make text of it with regard data prepare, and give the doctor the folder."
+        )
+    if (Path(subject) / INDEX).is_file():
+        return None, None, DataConfig(prepared=str(subject))
+    run = Run.open(subject) if Path(subject).is_dir() else None
+    recipe = run.recipe if run else resolve(subject)
+    return run, recipe, recipe.data
 
 
 def damage(folder: Path) -> Iterator[Finding]:
@@ -106,30 +123,32 @@ def damage(folder: Path) -> Iterator[Finding]:
 
 
 def texts(splits: Mapping[str, Bitext], languages: Sequence[str], say: Say) -> Iterator[Finding]:
-    """Everything about the text alone."""
-    profiles, teacher = {}, None
+    """Everything about the text alone, all of which goes the same way."""
+    profile, teacher = Profile.of([], []), None
     for split, bitext in splits.items():
         say(f"{split}: characters")
         for side in bitext.sides:
-            for check in characters.CHECKS:
-                yield from check(side)
+            yield from characters.examine(side)
             yield from scripts(side)
         say(f"{split}: languages")
-        profiles[split] = Profile.of(bitext.source.lines, bitext.target.lines)
-        yield from wrong_files(bitext, languages)
-        yield from wrong_lines(bitext, profiles.get("train", profiles[split]))
-        for side, other in (bitext.sides, bitext.sides[::-1]):
-            yield from third_languages(side, other)
+        if split == "train" or "train" not in splits:
+            profile = Profile.of(bitext.source.lines, bitext.target.lines)
+        yield from wrong_lines(bitext, profile)
+        for (side, other), language in zip(
+            (bitext.sides, bitext.sides[::-1]), expected(bitext, languages), strict=True
+        ):
+            yield from third_languages(side, other, language)
         say(f"{split}: pairs")
         for pair_check in pairs.CHECKS:
             yield from pair_check(bitext)
         say(f"{split}: alignment")
-        same_way = "train" in profiles and not between_splits.backwards(bitext, profiles["train"])
-        judge = judge_of(bitext, teacher if same_way else None)
-        yield from alignment(bitext, judge)
+        judge = judge_of(bitext, teacher)
+        found = list(alignment(bitext, judge))
+        yield from pairs.line_counts(bitext, found, judge is not None)
+        yield from found
         teacher = judge if split == "train" else teacher
     say("what the splits share")
-    yield from between_splits.between(splits, profiles.get("train"))
+    yield from between_splits.between(splits)
 
 
 def trained(run: Run, splits: Mapping[str, Bitext], given_test: bool, say: Say) -> Iterator[Finding]:

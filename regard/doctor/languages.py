@@ -8,9 +8,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
 from string import ascii_letters
 
+from regard.data.languages import name_of
 from regard.data.scripts import LANGUAGES, SCRIPTS
 from regard.doctor.findings import Finding, at_lines, examples_of, examples_of_pairs, grade, share
 from regard.doctor.texts import Bitext, Side, Sought, scan
@@ -77,12 +77,6 @@ def identify(lines: Sequence[str]) -> str:
     return best if most > 0.1 and most > 1.25 * second else ""
 
 
-def claimed(side: Side) -> str:
-    """The language a file's name ends in, as in train.de.gz."""
-    endings = [ending.lstrip(".").lower() for ending in PurePath(side.file).suffixes[-2:]]
-    return next((ending for ending in reversed(endings) if ending in WORDS), "")
-
-
 @dataclass(frozen=True)
 class Profile:
     """How much likelier each word is in source text than in target text, as a log of the ratio."""
@@ -104,27 +98,6 @@ class Profile:
     def side(self, line: str) -> float:
         """Above zero: source text. Below: target text."""
         return sum(self.odds.get(word, 0.0) for word in set(words(line)))
-
-
-def wrong_files(bitext: Bitext, languages: Sequence[str]) -> Iterator[Finding]:
-    """Files that are not in the language that was given or that their names end in."""
-    expected = [languages[i] if len(languages) == 2 else claimed(side) for i, side in enumerate(bitext.sides)]
-    found = [identify(side.lines) for side in bitext.sides]
-    wrong = [bool(a in WORDS and b and a != b) for a, b in zip(expected, found, strict=True)]
-    if all(wrong) and found == expected[::-1]:
-        yield Finding(
-            "languages-swapped", "error", at_lines(bitext.files),
-            f"Source and target are exchanged: the source is {found[0]} and the target {found[1]}.",
-            "Give the files in the other order, or correct their names.",
-            examples_of_pairs(bitext.source.lines, bitext.target.lines, [1]),
-        )  # fmt: skip
-        return
-    for side, a, b, bad in zip(bitext.sides, expected, found, wrong, strict=True):
-        if bad:
-            yield Finding(
-                "wrong-language", "error", at_lines(side.file), f"The file is {b}, not {a}.",
-                "Take the right file, or correct --languages.", examples_of(side.lines, [1]),
-            )  # fmt: skip
 
 
 def wrong_lines(bitext: Bitext, profile: Profile) -> Iterator[Finding]:
@@ -165,10 +138,10 @@ def wrong_lines(bitext: Bitext, profile: Profile) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def third_languages(side: Side, other: Side) -> Iterator[Finding]:
-    """Lines in a language that is neither side's."""
+def third_languages(side: Side, other: Side, expected: str) -> Iterator[Finding]:
+    """Lines in a language that is neither side's. One that is expected but not known here cannot be judged."""
     own, theirs = identify(side.lines), identify(other.lines)
-    if not own:
+    if not own or (expected and expected not in WORDS):
         return
     numbers, kinds = [], Counter[str]()
     strangers = {
@@ -185,12 +158,24 @@ def third_languages(side: Side, other: Side) -> Iterator[Finding]:
             numbers.append(number)
             kinds[best] += 1
     if numbers:
-        named = ", ".join(kind for kind, _ in kinds.most_common(2))
+        named = " or ".join(name_of(kind) for kind, _ in kinds.most_common(2))
         yield Finding(
             "other-language", grade(len(numbers), len(lines), TOLERATED), at_lines(side.file, numbers),
-            f"{share(len(numbers), len(lines))} are not {own} but {named}.", "Leave the pairs out.",
+            f"{share(len(numbers), len(lines))} seem to be {named}, where the rest is {name_of(own)}.",
+            "Leave the pairs out.",
             examples_of(side.lines, numbers),
         )  # fmt: skip
+
+
+def script_counts(lines: Sequence[str]) -> dict[str, int]:
+    sample = "".join(sampled(lines, 2_000))
+    return {name: len(re.findall(f"[{letters}]", sample)) for name, letters in SCRIPTS.items()}
+
+
+def main_script(lines: Sequence[str]) -> tuple[str, int]:
+    """The script of most letters of a text, and how many these are in a sample of it."""
+    counts = script_counts(lines)
+    return max(counts.items(), key=lambda item: item[1])
 
 
 def companions(counts: Mapping[str, int], main: str) -> set[str]:
@@ -202,10 +187,9 @@ def companions(counts: Mapping[str, int], main: str) -> set[str]:
 
 def scripts(side: Side) -> Iterator[Finding]:
     """Lines in another script than the rest of the file, and words made of two scripts."""
-    sample = "".join(sampled(side.lines, 2_000))
-    counts = {name: len(re.findall(f"[{letters}]", sample)) for name, letters in SCRIPTS.items()}
-    main = max(counts, key=lambda name: counts[name])
-    if counts[main] < 100:
+    counts = script_counts(side.lines)
+    main, letters = main_script(side.lines)
+    if letters < 100:
         return
     own = companions(counts, main)
     foreign = re.compile("[" + "".join(letters for name, letters in SCRIPTS.items() if name not in own) + "]")

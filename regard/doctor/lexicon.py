@@ -104,6 +104,11 @@ class Lexicon:
         return np.bincount(which, gain, minlength=len(target))
 
 
+def halves(lines: np.ndarray) -> np.ndarray:
+    """0 or 1 for each line number, by no rule that lines left out could follow, as every other one does."""
+    return lines * 0x9E3779B1 >> 16 & 1
+
+
 class Judge:
     """Scores pairs of a corpus by two lexicons, each learned from a half that does not contain them."""
 
@@ -113,7 +118,7 @@ class Judge:
         self.target = Numbered(target, Vocabulary([stems(target[i]) for i in right]), [])
         self.lexicons, self.learned_here = [], True
         for parity in (0, 1):
-            half = left % 2 == parity
+            half = halves(left) == parity
             sides = self.source.take(left[half]), self.target.take(right[half])
             enough = int(np.searchsorted(np.cumsum(sides[0].lengths * sides[1].lengths), MOST_LINKS // 2))
             kept = np.arange(min(enough, len(sides[0])))
@@ -124,7 +129,7 @@ class Judge:
         """The scores of source lines with target lines, by number."""
         scores = np.zeros(len(source))
         for parity, lexicon in enumerate(self.lexicons):
-            mine = np.flatnonzero(source % 2 != parity)
+            mine = np.flatnonzero(halves(source) != parity)
             for part in np.array_split(mine, max(1, len(mine) // 10_000)):
                 scores[part] = lexicon.score(self.source.take(source[part]), self.target.take(target[part]))
         return scores

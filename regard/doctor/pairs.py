@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from regard.doctor.alignment import COPYING
 from regard.doctor.findings import Finding, at_lines, examples_of, examples_of_pairs, grade, share
 from regard.doctor.languages import words
 from regard.doctor.texts import Bitext
 
-COPYING = 0.9  # share of equal pairs from which copying is the task
 FAR = 8.0  # standard deviations of Gale & Church's length model
 LONG_RUN = 5  # equal pairs in a row
 
 
-def line_counts(bitext: Bitext) -> Iterator[Finding]:
+def line_counts(bitext: Bitext, unrelated: Sequence[Finding], judged: bool) -> Iterator[Finding]:
+    """Files of unequal length, and where the lines were lost: where those begin that were found to be shifted or
+    unrelated, or at the end if all the others belong together; a small text cannot be `judged`."""
     left, right = len(bitext.source.lines), len(bitext.target.lines)
-    if left != right:
-        yield Finding(
-            "line-counts-differ", "error", at_lines(bitext.files),
-            f"The source has {left:,} lines, the target {right:,}: {abs(left - right):,} or more are lost on a side.",
-            "Find where with the shift reported beside this, and put the lines back.",
-        )  # fmt: skip
+    if left == right:
+        return
+    longer, shorter = ("source", "target") if left > right else ("target", "source")
+    parting = [finding.lines[0] for finding in unrelated if finding.code in ("shifted", "misaligned") and finding.lines]
+    if parting:
+        fix = f"Line {min(parting)} is the first that does not fit: begin there, as the next finding says."
+    elif judged:
+        fix = (
+            f"The first {len(bitext):,} lines belong together: the {shorter} has lost its end. Get it, or cut the "
+            f"{longer} to {len(bitext):,} lines."
+        )
+    else:
+        fix = "From so little text it cannot be told where: compare the two line by line, from the end backwards."
+    yield Finding(
+        "line-counts-differ", "error", at_lines(bitext.files),
+        f"The source has {left:,} lines, the target {right:,}: {abs(left - right):,} or more are lost on a side.", fix,
+    )  # fmt: skip
 
 
 def empty_lines(bitext: Bitext) -> Iterator[Finding]:
@@ -144,4 +157,4 @@ def too_small(bitext: Bitext) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-CHECKS = (line_counts, empty_lines, copies, lengths, duplicates, one_to_many, too_small)
+CHECKS = (empty_lines, copies, lengths, duplicates, one_to_many, too_small)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from regard.data.filters import near
+from regard.data.near import near
 from regard.doctor.characters import style
-from regard.doctor.findings import Finding, at_lines, examples_of, examples_of_pairs, grade
-from regard.doctor.languages import Profile, identify, sampled, words
+from regard.doctor.findings import Finding, at_lines, examples_of, grade
+from regard.doctor.languages import words
 from regard.doctor.texts import Bitext
 
 FEWEST_WORDS, FEWEST_LETTERS = 3, 8  # of a sentence that can leak; shorter ones meet by chance
@@ -32,7 +31,7 @@ class HeldOut:
         wanted: tuple[dict[str, list[int]], dict[str, list[int]]] = ({}, {})
         for side, forms in zip(bitext.sides, wanted, strict=True):
             for number, line in enumerate(side.lines, start=1):
-                near_form = form(line)
+                near_form = near(line)
                 if len(near_form) >= FEWEST_LETTERS and len(words(line)) >= FEWEST_WORDS:
                     forms.setdefault(near_form, []).append(number)
         return cls(bitext, wanted, ({}, {}), set())
@@ -73,16 +72,11 @@ class HeldOut:
         )  # fmt: skip
 
 
-def form(line: str) -> str:
-    """The near form by which regard data prepare knows a sentence."""
-    return near(unicodedata.normalize("NFC", line))
-
-
 def leaks(train: Bitext, others: Sequence[Bitext]) -> Iterator[Finding]:
     """Held-out sentences that training text has too; case, punctuation, spacing and numbers aside."""
     held_out = [HeldOut.of(bitext) for bitext in others]
     for number, (source, target) in enumerate(train.pairs(), start=1):
-        forms = form(source), form(target)
+        forms = near(source), near(target)
         for one in held_out:
             one.meet(number, *forms)
     for one in held_out:
@@ -104,27 +98,7 @@ def prepared_alike(train: Bitext, other: Bitext) -> Iterator[Finding]:
                     )  # fmt: skip
 
 
-def backwards(bitext: Bitext, profile: Profile) -> bool:
-    """Whether a text's source is in the language of the profile's target, and its target in that of the source."""
-    if not profile.telling or not len(bitext):
-        return False
-    left, right = ([profile.side(line) for line in sampled(side.lines, 1_000)] for side in bitext.sides)
-    return sum(a < 0 for a in left) > 0.6 * len(left) and sum(b > 0 for b in right) > 0.6 * len(right)
-
-
-def same_direction(train: Bitext, other: Bitext, profile: Profile) -> Iterator[Finding]:
-    """Splits whose source is the other split's target."""
-    if backwards(other, profile):
-        kinds = [identify(side.lines) or "?" for side in other.sides]
-        yield Finding(
-            "languages-swapped", "error", at_lines(other.files),
-            f"The {other.split} text goes from {kinds[0]} to {kinds[1]}, the {train.split} text the other way.",
-            f"Exchange the two files of {other.split}.",
-            examples_of_pairs(other.source.lines, other.target.lines, [1]),
-        )  # fmt: skip
-
-
-def between(splits: Mapping[str, Bitext], profile: Profile | None) -> Iterator[Finding]:
+def between(splits: Mapping[str, Bitext]) -> Iterator[Finding]:
     """All that is wrong between the splits there are."""
     for i, train in enumerate(splits.values()):
         yield from leaks(train, list(splits.values())[i + 1 :])
@@ -132,5 +106,3 @@ def between(splits: Mapping[str, Bitext], profile: Profile | None) -> Iterator[F
         for name, other in splits.items():
             if name != "train":
                 yield from prepared_alike(splits["train"], other)
-                if profile:
-                    yield from same_direction(splits["train"], other, profile)

@@ -11,11 +11,35 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
+from regard.data.languages import main_code
 from regard.errors import RegardError
 from regard.evaluate.counts import SAMPLES, Counts, Floats, bootstrap, half_width
 
-# force: whether a text looks tokenised is for `literature.tokenised` to say, once and in a sentence.
-METRICS: dict[str, Callable[..., Metric]] = {"BLEU": partial(BLEU, force=True), "chrF": CHRF, "TER": TER}
+# How sacreBLEU splits text that is not written in words between spaces: the first tokenizer that is installed.
+TOKENIZERS = {
+    "zh": ("zh",), "yue": ("zh",), "ja": ("ja-mecab", "char"), "ko": ("ko-mecab", "char"), "th": ("char",),
+    "lo": ("char",), "km": ("char",), "my": ("char",), "bo": ("char",),
+}  # fmt: skip
+
+
+def metrics(language: str = "") -> dict[str, Callable[..., Metric]]:
+    """By name, for text in a language."""
+    # force: whether a text looks tokenised is for `literature.tokenised` to say, once and in a sentence.
+    return {"BLEU": partial(BLEU, tokenize=tokenizer_of(language), force=True), "chrF": CHRF, "TER": TER}
+
+
+def tokenizer_of(language: str) -> str:
+    """The name of the sacreBLEU tokenizer for a language, given by its code."""
+    choices = TOKENIZERS.get(main_code(language), ("13a",))
+    return next(name for name in choices if name == choices[-1] or installed(name))
+
+
+def installed(tokenizer: str) -> bool:
+    try:
+        BLEU(tokenize=tokenizer)
+    except RuntimeError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -24,7 +48,7 @@ class Score:
 
     name: str
     value: float
-    interval: float = 0.0  # half the width of the 95 % interval, by bootstrap; 0: not computed
+    interval: float | None = None  # half the width of the 95 % interval, by bootstrap; None: there is none
     signature: str = ""
 
     def __str__(self) -> str:
@@ -32,9 +56,10 @@ class Score:
         return f"{self.name} = {self.value:.2f}{spread}" + (f"  ({self.signature})" if self.signature else "")
 
 
-def bleu(hypotheses: Sequence[str], *references: Sequence[str], samples: int = SAMPLES) -> Score:
-    """`samples` bootstrap draws give the interval, 0 leaves it out; so for the others."""
-    return corpus_score("BLEU", hypotheses, references, samples)
+def bleu(hypotheses: Sequence[str], *references: Sequence[str], samples: int = SAMPLES, language: str = "") -> Score:
+    """`samples` bootstrap draws give the interval, 0 leaves it out; so for the others. The words are those of the
+    `language`."""
+    return corpus_score("BLEU", hypotheses, references, samples, language)
 
 
 def chrf(hypotheses: Sequence[str], *references: Sequence[str], samples: int = SAMPLES) -> Score:
@@ -46,15 +71,17 @@ def ter(hypotheses: Sequence[str], *references: Sequence[str], samples: int = SA
     return corpus_score("TER", hypotheses, references, samples)
 
 
-def corpus_score(name: str, hypotheses: Sequence[str], references: Sequence[Sequence[str]], samples: int) -> Score:
+def corpus_score(
+    name: str, hypotheses: Sequence[str], references: Sequence[Sequence[str]], samples: int, language: str = ""
+) -> Score:
     check_lengths(hypotheses, references)
-    counts = Counts.of(METRICS[name](references=references), hypotheses)
+    counts = Counts.of(metrics(language)[name](references=references), hypotheses)
     return summary(name, counts, bootstrap([counts], samples)[0])
 
 
 def summary(name: str, counts: Counts, drawn: Floats) -> Score:
     """The score of a counted text, and the interval from its scores on bootstrap samples."""
-    return Score(name, float(counts.result().score), half_width(drawn), counts.signature(len(drawn)))
+    return Score(name, float(counts.result().score), half_width(drawn, len(counts)), counts.signature(len(drawn)))
 
 
 def exact_match(hypotheses: Sequence[str], *references: Sequence[str]) -> Score:

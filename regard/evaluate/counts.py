@@ -79,9 +79,10 @@ def bootstrap(systems: Sequence[Counts], samples: int) -> Floats:
     return scores
 
 
-def half_width(scores: Floats) -> float:
-    """Half the width of the interval that holds 95 % of the scores; 0 where there are none."""
-    if not len(scores):
-        return 0.0
+def half_width(scores: Floats, sentences: int) -> float | None:
+    """Half the width of the interval that holds 95 % of the scores. None where there are none, or where they were drawn
+    from a single sentence, of which every sample is the same."""
+    if not len(scores) or sentences < 2:
+        return None
     ordered, left_out = np.sort(scores), len(scores) // 40
     return float(ordered[len(scores) - left_out - 1] - ordered[left_out]) / 2

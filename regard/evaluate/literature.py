@@ -9,14 +9,12 @@ A reference length that equals the published one shows that the tokenisation doe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any
 
 from sacrebleu.metrics.bleu import BLEU
 
-from regard.errors import RegardError
+from regard.data.moses import moses_rules
 from regard.evaluate.bleu import Score, check_lengths
 from regard.evaluate.counts import SAMPLES, Counts, Floats, bootstrap, half_width
 
@@ -73,8 +71,8 @@ def tokenised_summary(name: str, counts: Counts, drawn: Floats, preparation: dic
     result = counts.result()
     signature = counts.signature(len(drawn), **preparation)
     return TokenisedBleu(
-        name, float(result.score), half_width(drawn), signature, tuple(result.precisions), float(result.bp),
-        result.sys_len, result.ref_len,
+        name, float(result.score), half_width(drawn, len(counts)), signature, tuple(result.precisions),
+        float(result.bp), result.sys_len, result.ref_len,
     )  # fmt: skip
 
 
@@ -93,26 +91,6 @@ def prepare(
     tokens = "as-given" if already else f"moses-{language}" + ("-normalised" if style.normalise else "")
     signature = {"case": "lc" if style.lowercase else "mixed", "tok": tokens}
     return prepared, {**signature, "compounds": "split"} if style.split_compounds else signature
-
-
-def moses_rules(language: str, normalise: bool = True) -> Callable[[str], str]:
-    """Tokenised by Moses' rules for a language, its punctuation normalised before or not."""
-    try:
-        moses: Any = import_module("sacremoses")  # untyped
-    except ImportError:
-        raise RegardError('Moses tokenisation needs sacremoses: pip install "regard[corpora]".') from None
-    if not language:
-        raise RegardError("Moses rules differ by language: name that of the references, e.g. --language de.")
-    normaliser, tokeniser = moses.MosesPunctNormalizer(language), moses.MosesTokenizer(language)
-    before = normaliser.normalize if normalise else str
-    return lambda line: str(tokeniser.tokenize(before(line), return_str=True))
-
-
-def is_tokenised(lines: Sequence[str]) -> bool:
-    """Whether full stops and commas stand alone, rarely (after an abbreviation, say) at a word."""
-    words = [word for line in lines for word in line.split() if word.endswith((".", ","))]
-    alone = sum(len(word) == 1 for word in words)
-    return alone > 0 and alone >= 4 * (len(words) - alone)
 
 
 def split_compounds(line: str) -> str:

@@ -53,8 +53,14 @@ class Comparison:
         verdict = "the difference can be believed" if self.believed else "this may be chance and cannot be believed"
         return (
             f"{self.name} = {self.value:.2f} against {self.baseline:.2f}: {'better' if self.better else 'worse'} by "
-            f"{abs(self.difference):.2f}, p = {self.p_value:.3f} and {self.p_randomised:.3f}: {verdict}."
+            f"{abs(self.difference):.2f}, p {shown(self.p_value)} and {shown(self.p_randomised).removeprefix('= ')}: "
+            f"{verdict}."
         )
+
+
+def shown(p: float) -> str:
+    """`= 0.012`; a p-value is at least 1 / (1 + samples) and never nothing, so the smallest ones are bounds."""
+    return "< 0.001" if p < 0.001 else f"= {p:.3f}"
 
 
 def compare(name: str, systems: Sequence[Counts], drawn: Floats, trials: int = TRIALS) -> Comparison:

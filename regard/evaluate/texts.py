@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from regard.evaluate.bleu import METRICS, Score, check_lengths, exact_match, summary
+from regard.data.moses import is_tokenised
+from regard.evaluate.bleu import Score, check_lengths, exact_match, metrics, summary
 from regard.evaluate.counts import SAMPLES, Counts, bootstrap
 from regard.evaluate.lengths import Bucket, by_length
-from regard.evaluate.literature import Style, is_tokenised, prepare, tokenised_summary, unsmoothed
+from regard.evaluate.literature import Style, prepare, tokenised_summary, unsmoothed
 from regard.evaluate.significance import Comparison, compare
 
 
@@ -26,13 +27,13 @@ def judge(
     hypotheses: Sequence[str], references: Sequence[Sequence[str]], baseline: Sequence[str] | None = None,
     styles: Sequence[Style] = (), language: str = "", lengths: bool = False, samples: int = SAMPLES,
 ) -> Judgement:  # fmt: skip
-    """`references`: one or several texts. `styles`: the older BLEUs to add, by the rules of `language`."""
+    """`references`: one or several texts in a `language`. `styles`: the older BLEUs to add."""
     systems = [hypotheses] if baseline is None else [hypotheses, baseline]
     for text in systems:
         check_lengths(text, references)
     scores: list[list[Score]] = [[] for _ in systems]
     comparisons, counted = [], {}
-    for name, metric in METRICS.items():
+    for name, metric in metrics(language).items():
         held = metric(references=references)
         counts = counted[name] = [Counts.of(held, text) for text in systems]
         drawn = bootstrap(counts, samples)
@@ -52,5 +53,5 @@ def judge(
         if baseline is not None:
             comparisons.append(compare(style.name, counts, drawn))
     by_words = {name: counted[name] for name in ("BLEU", "chrF")}
-    buckets = by_length(references[0], by_words, samples) if lengths else []
+    buckets = by_length(references[0], by_words, samples, language) if lengths else []
     return Judgement(scores[0], scores[1] if len(scores) > 1 else [], comparisons, buckets)

@@ -11,21 +11,30 @@ import multiprocessing
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from regard.config import Recipe, to_dict
 from regard.data.pool import end_with_parent
 from regard.errors import RegardError
-from regard.training.run import write_atomically
+from regard.training.run import Run, write_atomically
 
 Result = dict[str, float]
 RESULT = "result.json"
+LOOK_SECONDS = 2.0  # between two looks at the runs that are going on
 
 
 @dataclass(frozen=True)
@@ -91,13 +100,24 @@ def carry_out(experiments: Sequence[Experiment], measure: Measure, jobs: int, co
     left = [experiment for experiment in experiments if experiment.result is None]
     failures: list[str] = []
     columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("so far,"),
-        TimeRemainingColumn(), TextColumn("left"),
+        TextColumn("{task.description}"), BarColumn(bar_width=20), MofNCompleteColumn(), TextColumn("elapsed"),
+        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
     )  # fmt: skip
     with Progress(*columns, console=console) as progress:
         bar = progress.add_task("runs", total=len(experiments), completed=len(experiments) - len(left))
-        for experiment, error in finished(left, measure, jobs):
+        inside: dict[Path, TaskID] = {}
+
+        def look(running: Sequence[Experiment]) -> None:
+            """A bar of steps for each run that is going on."""
+            for each in running:
+                if each.run not in inside:
+                    inside[each.run] = progress.add_task(f"{each.row}, {each.seed}", total=each.recipe.train.steps)
+                progress.update(inside[each.run], completed=last_step(each.run))
+
+        for experiment, error in finished(left, measure, jobs, look):
             progress.advance(bar)
+            if experiment.run in inside:
+                progress.remove_task(inside.pop(experiment.run))
             outcome = error or ", ".join(f"{key} {value:,.2f}" for key, value in (experiment.result or {}).items())
             progress.console.print(f"{experiment.row}, seed {experiment.seed}: {outcome}", highlight=False)
             if error:
@@ -105,15 +125,26 @@ def carry_out(experiments: Sequence[Experiment], measure: Measure, jobs: int, co
     return failures
 
 
-def finished(left: list[Experiment], measure: Measure, jobs: int) -> Iterator[tuple[Experiment, str]]:
-    """Experiments as they end, each with an error or without."""
+def last_step(run: Path) -> int:
+    """How far a run has logged; 0 where it has not begun."""
+    records = Run(run).records()
+    return int(records[-1].get("step", 0)) if records else 0
+
+
+def finished(
+    left: list[Experiment], measure: Measure, jobs: int, look: Callable[[Sequence[Experiment]], None]
+) -> Iterator[tuple[Experiment, str]]:
+    """Experiments as they end, each with an error or without; now and then `look` is shown those that are running."""
     context = multiprocessing.get_context("spawn")  # a forked process cannot use a GPU
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=begin) as pool:
-        running: dict[Future[None], Experiment] = {pool.submit(one, each, measure): each for each in left}
+        waiting: dict[Future[None], Experiment] = {pool.submit(one, each, measure): each for each in left}
         try:
-            for future in as_completed(running):
-                error = future.exception()
-                yield running[future], "" if error is None else sentence(error)
+            while waiting:
+                done, _ = wait(waiting, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
+                for future in done:
+                    error = future.exception()
+                    yield waiting.pop(future), "" if error is None else sentence(error)
+                look([each for future, each in waiting.items() if future.running()][:jobs])
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 

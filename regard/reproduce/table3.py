@@ -239,6 +239,24 @@ def table(done: Sequence[Experiment], rows: Sequence[Row] = ROWS) -> str:
     return "\n".join(lines)
 
 
+def narrow(done: Sequence[Experiment], rows: Sequence[Row] = ROWS) -> str:
+    """The same for a terminal of 80 columns."""
+    ppl, bleu, parameters = (figures(done, key) for key in ("perplexity", "bleu", "parameters"))
+    lines = [
+        f"{'':17}{'perplexity':>20}{'BLEU':>20}{'million parameters':>20}",
+        f"{'row':17}{'paper':>6}{'here':>14}{'paper':>7}{'here':>13}{'paper':>7}{'here':>7}{'seeds':>7}",
+    ]
+    for row in rows:
+        ours = ["–", "", "", ""]
+        if row.name in ppl:
+            size = f"{parameters[row.name].mean / 1e6:.2f}"
+            ours = [ppl[row.name].show(2), bleu[row.name].show(1), size, str(ppl[row.name].n)]
+        lines.append(
+            f"{row.name:17}{row.ppl:6.2f}{ours[0]:>14}{row.bleu:7.1f}{ours[1]:>13}{row.params:7}{ours[2]:>7}{ours[3]:>7}"
+        )
+    return "\n".join(line.rstrip() for line in lines)
+
+
 def columns(done: Sequence[Experiment]) -> tuple[list[str], list[tuple[float, float]], list[float]]:
     """For a picture: the finished rows, our BLEU with its spread, and the paper's."""
     bleu = figures(done, "bleu")

@@ -40,7 +40,8 @@ def evaluate(
     """The scores of the text it writes, and its own: `judge` and `model_scores`. `progress` hears how many sentences
     are translated."""
     translations = [best[0] for best in translator.search(corpus.source, progress=progress)]
-    scores = judge([translation.text for translation in translations], [corpus.target]).scores
+    texts = [translation.text for translation in translations]
+    scores = judge(texts, [corpus.target], language=corpus.language).scores
     return Evaluation(corpus, translations, scores + model_scores(translator, corpus, batch_tokens))
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from regard.config import DataConfig
 from regard.data.corpus import Corpus, load_required, read_pair, test_splits
-from regard.data.fetch import CORPORA
-from regard.data.files import read_lines
-from regard.data.prepared import Prepared
+from regard.data.files import read_lines, unequal
+from regard.data.languages import language_of
 from regard.errors import RegardError, nearest
 
 FILE_SPLITS = ("train", "valid", "test")  # of a recipe that names files
@@ -36,24 +34,21 @@ def of_recipe(config: DataConfig, splits: Sequence[str]) -> list[ScoredSet]:
         if not config.corpus and split not in FILE_SPLITS:
             raise RegardError(f"No split {split}{nearest(split, FILE_SPLITS)}: there are {', '.join(FILE_SPLITS)}.")
     corpora = [load_required(config, split) for split in dict.fromkeys(splits or test_splits(config))]
-    return [
-        ScoredSet(one.name, one.source, [one.target], language_of_recipe(config, one.name), corpus=one)
-        for one in corpora
-    ]
+    return [ScoredSet(one.name, one.source, [one.target], one.language, corpus=one) for one in corpora]
 
 
 def of_files(source: Path, references: Sequence[Path]) -> ScoredSet:
     corpus = read_pair(source.name, source, references[0])
     targets = [corpus.target, *(list(read_lines(file)) for file in references[1:])]
     check_lines({source: corpus.source, **dict(zip(references, targets, strict=True))})
-    return ScoredSet(corpus.name, corpus.source, targets, language_of_file(references[0].name), corpus=corpus)
+    return ScoredSet(corpus.name, corpus.source, targets, corpus.language, corpus=corpus)
 
 
 def of_hypotheses(hypotheses: Path, references: Sequence[Path], source: Path | None = None) -> ScoredSet:
     """A text that is there already; the source is there for a baseline that is not."""
     texts = {file: list(read_lines(file)) for file in (hypotheses, *references, *([source] if source else []))}
     check_lines(texts)
-    language = language_of_file(references[0].name)
+    language = language_of(references[0])
     sides = texts[source] if source else None, [texts[file] for file in references]
     return ScoredSet(hypotheses.name, *sides, language, texts=texts[hypotheses])
 
@@ -62,24 +57,4 @@ def check_lines(texts: dict[Path, list[str]]) -> None:
     (first, lines), *others = texts.items()
     for file, found in others:
         if len(found) != len(lines):
-            raise RegardError(
-                f"{first} has {len(lines):,} lines but {file} has {len(found):,}: they must correspond line by line."
-            )
-
-
-def language_of_file(name: str) -> str:
-    """`de` of test.de or test.de.gz; nothing where the name does not say."""
-    found = [part for part in re.findall(r"\.([a-z]{2})(?=\.|$)", name) if part not in ("gz", "xz", "zst")]
-    return found[-1] if found else ""
-
-
-def language_of_recipe(config: DataConfig, split: str) -> str:
-    if config.prepared:
-        return Prepared.open(config.prepared).languages[1]
-    if config.corpus in CORPORA:
-        return CORPORA[config.corpus].languages[1]
-    if config.corpus:
-        named = re.search(r"-([a-z]{2})$", config.corpus)  # en-de is built in, and so is copy
-        return named[1] if named else ""
-    files: tuple[str, ...] = getattr(config, split)
-    return language_of_file(Path(files[1]).name)
+            raise unequal((first, file), (len(lines), len(found)))

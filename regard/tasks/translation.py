@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.config import Recipe
+from regard.config import Recipe, TokenizerConfig
 from regard.data import tokenizer as subwords
 from regard.data.batching import BatchOrder, cut
 from regard.data.corpus import Corpus, load_required, without_empty
@@ -188,7 +188,7 @@ class PairTask(ABC, Generic[B]):
             texts = [one.text for one in found]
             if calls := sum(one.calls for one in found):
                 metrics["tokens_per_call"] = sum(len(one.target_tokens) for one in found) / calls
-            metrics["bleu"] = bleu(texts, corpus.target[:n], samples=0).value
+            metrics["bleu"] = bleu(texts, corpus.target[:n], samples=0, language=corpus.language).value
             for source, target, text in list(zip(corpus.source, corpus.target, texts, strict=False))[:N_SAMPLES]:
                 samples.append(f"source     {source}\nreference  {target}\noutput     {text}\n")
         return metrics, samples
@@ -260,7 +260,7 @@ def prepare(
                 f"{prepared.folder} was prepared with another tokenizer than that of init = {recipe.init}: prepare it "
                 f"again with --tokenizer {Path(recipe.init) / 'tokenizer'}."
             )
-        check_tokenizer(recipe, prepared)
+        check_tokenizer(recipe, prepared, say)
         once(partial(keep_tokenizers, tokenizer, lambda: prepared.tokenizers))
         tokenizers, pairs, lines = prepared.tokenizers, Pairs(*prepared.train), None
     else:
@@ -274,8 +274,8 @@ def prepare(
     return task
 
 
-def check_tokenizer(recipe: Recipe, prepared: Prepared) -> None:
-    """Prepared data has its tokenizer already: what the recipe says of it must be true."""
+def check_tokenizer(recipe: Recipe, prepared: Prepared, say: Callable[[str], None]) -> None:
+    """Prepared data has its tokenizer already: what the recipe says of it must be true, or counts for nothing."""
     if recipe.model.tie == "all" and not prepared.tokenizers.shared:
         raise RegardError(
             f"{prepared.folder} has a vocabulary for each language, which cannot share one matrix: set "
@@ -286,6 +286,11 @@ def check_tokenizer(recipe: Recipe, prepared: Prepared) -> None:
         raise RegardError(
             f'{prepared.folder} has {kind} subwords, which are drawn in their own way: set tokenizer.kind = "{kind}".'
         )
+    learned, default = prepared.index["settings"]["tokenizer"], TokenizerConfig()
+    asked = {key: getattr(recipe.tokenizer, key) for key in learned if key != "sampling"}
+    ignored = [f"{key} = {value}" for key, value in asked.items() if value not in (learned[key], getattr(default, key))]
+    if ignored:
+        say(f"[tokenizer] {', '.join(ignored)} counts for nothing: {prepared.folder} has its subwords already.")
 
 
 def whole(recipe: Recipe, split: str, say: Callable[[str], None]) -> Corpus:

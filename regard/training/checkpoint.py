@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from regard.config import to_dict
 from regard.data.batching import Place
+from regard.data.files import file_hash
 from regard.errors import RegardError
 from regard.training import ranks
 from regard.training.optim import Adam
@@ -62,7 +63,7 @@ def save(run: Run, progress: Progress, model: nn.Module, optimiser: Adam, finger
         state = {
             "format": FORMAT, "progress": asdict(progress), "recipe": to_dict(run.recipe),
             "fingerprints": fingerprints, "machine": machine(device),
-            "checksums": {name: checksum(new / name) for name in FILES},
+            "checksums": {name: file_hash(new / name) for name in FILES},
         }  # fmt: skip
         (new / "state.json").write_text(json.dumps({**state, "checksum": digest(state)}, indent=1))
         for path in (*new.iterdir(), new):
@@ -104,7 +105,7 @@ def load_state(folder: Path) -> dict[str, Any]:
 def load_tensors(path: Path, expected: str) -> dict[str, Tensor]:
     """The tensors of a file whose checksum is known."""
     try:
-        if checksum(path) != expected:
+        if file_hash(path) != expected:
             raise damaged(path)
         return load_file(path)
     except (OSError, SafetensorError) as error:
@@ -236,11 +237,6 @@ def tensor_digest(tensors: dict[str, Tensor]) -> str:
     for name in sorted(tensors):
         total.update(name.encode() + tensors[name].numpy().tobytes())
     return total.hexdigest()
-
-
-def checksum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def digest(state: dict[str, Any]) -> str:

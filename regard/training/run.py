@@ -12,7 +12,6 @@ exports/               what regard translate --engine ctranslate2 has made of th
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import Recipe, differences, resolve, to_toml
+from regard.data.files import locked
 from regard.errors import RegardError
 
 # What may change when a run is trained longer: how far, on what machine, and how it makes do with its memory.
@@ -96,14 +96,10 @@ class Run:
         """Keep a second training out of this directory, and write down what is trained here."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = (self.path / ".lock").open("w")
+            (self.path / ".lock").touch()
         except OSError as error:
             raise RegardError(f"The run directory {self.path} cannot be written: {error.strerror}.") from None
-        with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise RegardError(f"Another process is training in {self.path}.") from None
+        with locked(self.path / ".lock", f"Another process is training in {self.path}."):
             if not self.steps():  # what a start without a checkpoint left belongs to another recipe, perhaps
                 shutil.rmtree(self.tokenizer, ignore_errors=True)
             write_atomically(self.recipe_file, to_toml(recipe))

@@ -1,38 +1,20 @@
-"""PNG pictures: the heads of an attention map as a grid, and the curves of a training log.
-
-Figures are built with matplotlib's object interface and drawn by Agg, so nothing global is touched and no
-display is needed.
-"""
+"""PNG pictures: the heads of an attention map as a grid, and the curves of a training log."""
 
 import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from matplotlib import font_manager
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from regard.view.labels import CROSS, group_of, layer_of, visible
+from regard.view.drawing import BLEU, GRID, INK, MUTED, TRAIN, VALID, font, save, short_label, tidy
+from regard.view.labels import CROSS, group_of, layer_of
 from regard.view.maps import AttentionMap, AttentionView
-
-_INK, _MUTED, _GRID = "#1c2333", "#5b6478", "#e3e6ee"
-_TRAIN, _VALID, _BLEU = "#9db2e8", "#1f3a93", "#0b7a75"
 
 _TOKEN_INCHES = 0.17  # one row or column of a heat map: room for a label of _LABEL_POINTS
 _LABEL_POINTS = 8.0
-_LABEL_LENGTH = 14  # characters; longer tokens end in an ellipsis
 _MOST_PIXELS = 40e6  # a long sentence through many heads is drawn coarser rather than without bound
-
-# matplotlib's own font has no East Asian or emoji glyphs; these are tried after it where they are installed.
-_FALLBACK_FONTS = (
-    "Noto Sans CJK JP",
-    "Noto Sans CJK SC",
-    "WenQuanYi Zen Hei",
-    "Noto Sans Arabic",
-    "Noto Emoji",
-)
 
 
 def attention_png(view: AttentionView, path: Path, name: str | None = None) -> None:
@@ -56,10 +38,10 @@ def attention_png(view: AttentionView, path: Path, name: str | None = None) -> N
 
     kinds = ", ".join(dict.fromkeys(group_of(one.name) for one in maps))
     figure = Figure(figsize=(width, height), facecolor="white")
-    _write(figure, 0.2 / width, 1 - 0.3 / height, f"{view.title} · {kinds}", 12.0, _INK, weight="bold")
-    _write(figure, 0.2 / width, 1 - 0.52 / height, f"{view.source}  →  {view.target}", 9.0, _INK)
+    _write(figure, 0.2 / width, 1 - 0.3 / height, f"{view.title} · {kinds}", 12.0, INK, weight="bold")
+    _write(figure, 0.2 / width, 1 - 0.52 / height, f"{view.source}  →  {view.target}", 9.0, INK)
     legend = "Rows are queries (what looks), columns are keys (what is looked at). White is 0, darkest is 1."
-    _write(figure, 0.2 / width, 1 - 0.72 / height, legend, 8.0, _MUTED)
+    _write(figure, 0.2 / width, 1 - 0.72 / height, legend, 8.0, MUTED)
 
     for i, one in enumerate(maps):
         top = height - header - i * panel_height
@@ -73,7 +55,7 @@ def attention_png(view: AttentionView, path: Path, name: str | None = None) -> N
                 )
             )
             _draw_head(axes, one, head)
-    _save(figure, path, dpi=min(150.0, (_MOST_PIXELS / (width * height)) ** 0.5))
+    save(figure, path, dpi=min(150.0, (_MOST_PIXELS / (width * height)) ** 0.5))
 
 
 def loss_curve_png(records: Sequence[Mapping[str, float | str]], path: Path, title: str) -> None:
@@ -89,35 +71,37 @@ def loss_curve_png(records: Sequence[Mapping[str, float | str]], path: Path, tit
     panels = figure.subplots(2 if bleu else 1, 1, sharex=True, squeeze=False, height_ratios=[3, 2] if bleu else [1])
     upper: Axes = panels[0, 0]
     lower: Axes = panels[-1, 0]
-    upper.set_title(_label(title, 90), loc="left", color=_INK, fontweight="bold", parse_math=False, fontfamily=_font())
+    upper.set_title(
+        short_label(title, 90), loc="left", color=INK, fontweight="bold", parse_math=False, fontfamily=font()
+    )
 
     if train:
-        upper.plot(list(train), list(train.values()), color=_TRAIN, linewidth=1.3, label="training")
+        upper.plot(list(train), list(train.values()), color=TRAIN, linewidth=1.3, label="training")
     if valid:
         upper.plot(
             list(valid),
             list(valid.values()),
-            color=_VALID,
+            color=VALID,
             linewidth=1.8,
             label="validation",
             marker="o",
             markersize=3.5,
         )
-        _mark(upper, valid, "lowest", min, _VALID)
+        _mark(upper, valid, "lowest", min, VALID)
     if train or valid:
-        upper.legend(frameon=False, labelcolor=_INK)
+        upper.legend(frameon=False, labelcolor=INK)
     else:
-        upper.text(0.5, 0.5, "no loss logged yet", ha="center", color=_MUTED, transform=upper.transAxes)
-    upper.set_ylabel("loss", color=_INK)
+        upper.text(0.5, 0.5, "no loss logged yet", ha="center", color=MUTED, transform=upper.transAxes)
+    upper.set_ylabel("loss", color=INK)
 
     if bleu:
-        lower.plot(list(bleu), list(bleu.values()), color=_BLEU, linewidth=1.8, marker="o", markersize=4)
-        _mark(lower, bleu, "highest", max, _BLEU)
-        lower.set_ylabel("validation BLEU", color=_INK)
-    lower.set_xlabel("step", color=_INK)
+        lower.plot(list(bleu), list(bleu.values()), color=BLEU, linewidth=1.8, marker="o", markersize=4)
+        _mark(lower, bleu, "highest", max, BLEU)
+        lower.set_ylabel("validation BLEU", color=INK)
+    lower.set_xlabel("step", color=INK)
     for axes in {upper, lower}:
-        _tidy(axes)
-    _save(figure, path, dpi=150)
+        tidy(axes)
+    save(figure, path, dpi=150)
 
 
 def _chosen(view: AttentionView, name: str | None) -> list[AttentionMap]:
@@ -137,49 +121,39 @@ def _draw_head(axes: Axes, one: AttentionMap, head: int) -> None:
     Q, K = len(one.rows), len(one.columns)
     axes.imshow(one.weights[head], cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest")
     axes.set_xticks(
-        range(K), [_label(token) for token in one.columns], rotation=90, parse_math=False, fontfamily=_font()
+        range(K), [short_label(token) for token in one.columns], rotation=90, parse_math=False, fontfamily=font()
     )
     # The heads of one row share their queries, so the first alone names them.
     shown = one.rows if head == 0 else []
-    axes.set_yticks(range(len(shown)), [_label(token) for token in shown], parse_math=False, fontfamily=_font())
+    axes.set_yticks(range(len(shown)), [short_label(token) for token in shown], parse_math=False, fontfamily=font())
     # Gaps between cells as plain lines: a minor tick for each takes matplotlib many times longer.
     axes.autoscale(False)
     axes.hlines([q + 0.5 for q in range(Q - 1)], -0.5, K - 0.5, color="white", linewidth=0.6)
     axes.vlines([k + 0.5 for k in range(K - 1)], -0.5, Q - 0.5, color="white", linewidth=0.6)
-    axes.tick_params(length=0, pad=2, labelsize=_LABEL_POINTS, labelcolor=_INK)
+    axes.tick_params(length=0, pad=2, labelsize=_LABEL_POINTS, labelcolor=INK)
     for spine in axes.spines.values():
-        spine.set_color(_GRID)
+        spine.set_color(GRID)
     title = f"head {head}"
     if head == 0:
-        title = f"{layer_of(one.name) or _label(one.name, 24)} · {title}"
-    axes.set_title(title, fontsize=8.5, loc="left", pad=3, color=_MUTED, parse_math=False)
+        title = f"{layer_of(one.name) or short_label(one.name, 24)} · {title}"
+    axes.set_title(title, fontsize=8.5, loc="left", pad=3, color=MUTED, parse_math=False)
 
 
 def _label_inches(maps: list[AttentionMap]) -> tuple[float, float]:
     """The room the longest query label takes to the left, and the longest key label below."""
 
     def inches(tokens: list[str]) -> float:
-        return max((len(_label(token)) for token in tokens), default=0) * _LABEL_POINTS * 0.68 / 72 + 0.22
+        return max((len(short_label(token)) for token in tokens), default=0) * _LABEL_POINTS * 0.68 / 72 + 0.22
 
     return max(inches(one.rows) for one in maps), max(inches(one.columns) for one in maps)
-
-
-def _label(text: str, length: int = _LABEL_LENGTH) -> str:
-    shown = visible(text)
-    return shown if len(shown) <= length else shown[: length - 1] + "…"
-
-
-def _font() -> list[str]:
-    installed = set(font_manager.fontManager.get_font_names())
-    return ["DejaVu Sans", *(font for font in _FALLBACK_FONTS if font in installed)]
 
 
 def _write(figure: Figure, x: float, y: float, text: str, size: float, color: str, weight: str = "normal") -> None:
     # About as many characters as the width holds; a sentence that runs off the picture helps nobody.
     length = int((figure.get_figwidth() - 0.4) * 72 / (size * 0.56))
     # parse_math: a token such as "$5" is a price, not a formula.
-    written = _label(text, length)
-    figure.text(x, y, written, fontsize=size, color=color, fontweight=weight, parse_math=False, fontfamily=_font())
+    written = short_label(text, length)
+    figure.text(x, y, written, fontsize=size, color=color, fontweight=weight, parse_math=False, fontfamily=font())
 
 
 def _series(records: Sequence[Mapping[str, float | str]], kind: str, key: str) -> dict[int, float]:
@@ -207,18 +181,3 @@ def _mark(
         fontsize=8.5,
         color=color,
     )
-
-
-def _tidy(axes: Axes) -> None:
-    axes.grid(axis="y", color=_GRID, linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.margins(y=0.14)
-    axes.tick_params(colors=_MUTED, labelsize=9)
-    for side, spine in axes.spines.items():
-        spine.set_visible(side in {"left", "bottom"})
-        spine.set_color(_GRID)
-
-
-def _save(figure: Figure, path: Path, dpi: float) -> None:
-    FigureCanvasAgg(figure)  # attaches itself: savefig then draws with Agg, whatever backend the user has set
-    figure.savefig(path, format="png", dpi=dpi)

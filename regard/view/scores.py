@@ -9,9 +9,9 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from regard.view.pictures import _INK, _MUTED, _VALID, _font, _label, _save, _tidy
+from regard.view.drawing import FIRST, INK, MUTED, SECOND, font, save, short_label, tidy
 
-COLOURS = (_VALID, "#c2571a")  # the system, the baseline
+COLOURS = (FIRST, SECOND)  # the system, the baseline
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class LengthScores:
     words: Sequence[str]
     sentences: Sequence[int]
     points: Mapping[str, Mapping[str, Sequence[Point | None]]]
+    unit: str = "words"  # what lengths are counted in
 
 
 def length_png(sets: Sequence[LengthScores], path: Path) -> None:
@@ -39,10 +40,10 @@ def length_png(sets: Sequence[LengthScores], path: Path) -> None:
     panels = figure.subplots(len(sets), n_metrics, squeeze=False)
     for row, one in zip(panels, sets, strict=True):
         for axes, (metric, systems) in zip(row, one.points.items(), strict=True):
-            title = _label(f"{one.title} · {metric}", 60)
-            axes.set_title(title, loc="left", color=_INK, fontweight="bold", parse_math=False, fontfamily=_font())
+            title = short_label(f"{one.title} · {metric}", 60)
+            axes.set_title(title, loc="left", color=INK, fontweight="bold", parse_math=False, fontfamily=font())
             _draw_panel(axes, one, systems)
-    _save(figure, path, dpi=150)
+    save(figure, path, dpi=150)
 
 
 def _draw_panel(axes: Axes, one: LengthScores, systems: Mapping[str, Sequence[Point | None]]) -> None:
@@ -52,14 +53,14 @@ def _draw_panel(axes: Axes, one: LengthScores, systems: Mapping[str, Sequence[Po
         axes.errorbar(
             [x for x, _ in drawn], [point.value for _, point in drawn], [point.interval for _, point in drawn],
             color=COLOURS[i % len(COLOURS)], marker="o", markersize=4, linewidth=1.6, elinewidth=1.0, capsize=2.5,
-            label=_label(system, 40),
+            label=short_label(system, 40),
         )  # fmt: skip
     ticks = [f"{words}\n({count:,})" for words, count in zip(one.words, one.sentences, strict=True)]
     axes.set_xticks(range(len(ticks)), ticks)
     axes.set_xlim(-0.5, len(ticks) - 0.5)
-    axes.set_xlabel("words of the reference (sentences)", color=_MUTED)
-    _tidy(axes)
+    axes.set_xlabel(f"{one.unit} of the reference (sentences)", color=MUTED)
+    tidy(axes)
     if len(systems) > 1:
-        legend = axes.legend(frameon=False, labelcolor=_INK, prop={"family": _font(), "size": 9})
+        legend = axes.legend(frameon=False, labelcolor=INK, prop={"family": font(), "size": 9})
         for text in legend.get_texts():
             text.set_parse_math(False)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-OURS, PAPER, INK = "#1f3a93", "#9aa3b5", "#1c2333"
+from regard.view.drawing import FIRST, INK, PALE, save
 
 
 def table_png(
@@ -19,12 +18,11 @@ def table_png(
     ours: mean and spread over seeds of each row
     """
     figure = Figure(figsize=(9.0, 0.3 * len(rows) + 1.4), facecolor="white")
-    FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2, sharey=True)
     places = list(range(len(rows)))[::-1]
-    left.plot(paper, places, "o", color=PAPER)
+    left.plot(paper, places, "o", color=PALE)
     means, spreads = [mean for mean, _ in ours], [spread for _, spread in ours]
-    right.errorbar(means, places, xerr=spreads, fmt="o", color=OURS, capsize=3)
+    right.errorbar(means, places, xerr=spreads, fmt="o", color=FIRST, capsize=3)
     for axes, values, name in ((left, paper, "paper"), (right, means, "here")):
         axes.axvline(values[0], color=INK, linewidth=0.6, linestyle=":")
         axes.set_title(name, fontsize=10, color=INK)
@@ -34,4 +32,4 @@ def table_png(
     left.set_yticks(places, list(rows), fontsize=8)
     figure.suptitle(title, fontsize=11, color=INK)
     figure.tight_layout()
-    figure.savefig(path, dpi=150)
+    save(figure, path, dpi=150)

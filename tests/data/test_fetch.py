@@ -29,7 +29,7 @@ from regard.data import assemble, fetch
 from regard.data.corpus import load, load_required
 from regard.data.corpus import test_splits as splits_to_report
 from regard.data.download import download
-from regard.data.files import read_lines
+from regard.data.files import locked, read_lines
 from regard.data.named import IWSLT14_TESTS, Named, Part
 from regard.errors import RegardError
 
@@ -116,6 +116,14 @@ def corpus_at(site: Site, **changes: object) -> Named:
 
 
 # --- the network -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def toys(monkeypatch: pytest.MonkeyPatch) -> int:
+    """The corpora here are tiny; returns what else is too few pairs."""
+    few = fetch.FEWEST
+    monkeypatch.setattr(fetch, "FEWEST", 1)
+    return few
 
 
 def test_a_corpus_is_fetched_whole_recorded_and_then_left_alone(site: Site, tmp_path: Path) -> None:
@@ -225,7 +233,7 @@ def test_a_busy_server_is_asked_again_and_a_missing_file_is_not(site: Site, tmp_
 def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
     with serve() as gone:
         pass
-    with pytest.raises(RegardError, match=r"/x could not be fetched: .*refused"):
+    with pytest.raises(RegardError, match=r"/x could not be fetched: .*refused.*give its folder with --from"):
         download(f"{gone.address}/x", tmp_path / "x", pauses=(0.0,))
 
 
@@ -258,7 +266,11 @@ def test_a_text_that_was_lost_is_fetched_again(site: Site, tmp_path: Path) -> No
 
 
 def test_two_processes_do_not_fetch_one_corpus_at_once(site: Site, tmp_path: Path) -> None:
-    with fetch.alone(tmp_path / "small"), pytest.raises(RegardError, match="Another process is fetching"):
+    (tmp_path / "small").mkdir()
+    with (
+        locked(tmp_path / "small" / ".fetching", "taken"),
+        pytest.raises(RegardError, match="Another process is fetching"),
+    ):
         fetch.fetch("small", corpus_at(site), tmp_path)
 
 
@@ -450,6 +462,27 @@ def test_what_a_folder_lacks_is_named(tmp_path: Path) -> None:
         RegardError, match=r"missing: training-parallel-europarl-v7\.tgz, training-parallel-commoncrawl"
     ):
         fetch.fetch("wmt14-en-de", root=tmp_path / "cache", origin=folder)
+
+
+def test_files_that_cannot_be_the_corpus_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toys: int
+) -> None:
+    names = [f"{stem}.{side}" for stem in ("train", "val", "test_2016_flickr") for side in ("en", "de")]
+
+    def fetched(**sizes: int) -> list[str]:
+        said: list[str] = []
+        for name in names:
+            (tmp_path / name).write_text("a line\n" * sizes.get(name.split(".")[0], 5))
+        fetch.fetch("multi30k-en-de", root=tmp_path / "cache", origin=tmp_path, again=True, say=said.append)
+        return said
+
+    monkeypatch.setattr(fetch, "FEWEST", toys)
+    with pytest.raises(RegardError, match="The valid text of multi30k-en-de is empty in en"):
+        fetched(train=500, val=0)
+    with pytest.raises(RegardError, match="has 1 pairs, multi30k-en-de about 29,000: these are not its files"):
+        fetched(train=1)
+    assert not (tmp_path / "cache" / "multi30k-en-de" / "lock.json").exists()
+    assert "multi30k-en-de: train has 500 pairs, the whole corpus about 29,000" in fetched(train=500)
 
 
 def test_archives_in_a_folder_serve_as_well_as_text(tmp_path: Path) -> None:

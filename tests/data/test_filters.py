@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from regard.data.filters import Chunk, Cleaned, Cleaner, Cleaning, Known, near
+from regard.data.cleaning import Cleaning
+from regard.data.filters import Chunk, Cleaned, Cleaner, Known
+from regard.data.near import near
 from regard.errors import RegardError
 
 GOOD = ("The old house stands by the river.", "Das alte Haus steht am Fluss.")

@@ -120,6 +120,30 @@ def test_tsv_columns_are_chosen_by_number(tmp_path: Path) -> None:
         Fields(("en", "de"), columns=(0, 1))
 
 
+@pytest.mark.parametrize(
+    ("first", "columns", "pairs"),
+    [
+        ("en\tde", None, [("a", "b")]),
+        ("Source\tTarget\tscore", None, [("a", "b")]),
+        ("id\tGerman\tEnglish", None, [("c", "b")]),
+        ("id\tde\ten", (1, 2), [("a", "b")]),
+        ("Ende\tEnd", None, [("Ende", "End"), ("a", "b")]),
+    ],
+)
+def test_a_header_of_a_tsv_is_no_pair_and_names_its_columns(
+    tmp_path: Path, first: str, columns: tuple[int, int] | None, pairs: list[tuple[str, str]]
+) -> None:
+    (tmp_path / "a.tsv").write_text(f"{first}\na\tb\tc\n")
+    source = find(str(tmp_path / "a.tsv"), "train", Fields(("en", "de"), columns))
+    assert texts(source) == pairs
+    assert [(line, malformed) for line, _, malformed in left(source)] == ([(1, False)] if len(pairs) == 1 else [])
+
+
+def test_a_first_record_with_other_keys_is_told_them(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.jsonl", '{"src": "x", "tgt": "y"}\n')
+    assert left(source) == [(1, "no text under en and de but under src, tgt", True)]
+
+
 def test_jsonl_names_every_bad_record(tmp_path: Path) -> None:
     bad = ["{", '{"en": "x"}', '["x", "y"]', '{"en": 1, "de": "y"}', '{"en": "\\ud800", "de": "y"}', "null"]
     source = write(tmp_path / "a.jsonl", "\n".join([*bad, '{"en": "x", "de": "y"}']))
@@ -154,7 +178,7 @@ def test_tmx_drops_mark_up_keeps_text_and_knows_language_codes(tmp_path: Path) -
     assert list(source) == [
         (4, "Press Start & wait.", "Drücken Sie Start und warten."),
         (9, "Two\nlines.", "Zwei Zeilen."), (9, "Two\nlines.", "Zwo Zeilen."),
-        Left(11, "not in both en and de", malformed=False),
+        Left(11, "not in both en and de, but en, fr", malformed=False),
     ]  # fmt: skip
 
 

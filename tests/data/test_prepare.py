@@ -16,7 +16,7 @@ import zstandard
 
 from regard.config import TokenizerConfig
 from regard.data import prepare as preparing
-from regard.data.filters import Cleaning
+from regard.data.cleaning import Cleaning
 from regard.data.generated import generate
 from regard.data.prepare import Settings, prepare, sample
 from regard.data.prepared import Prepared
@@ -134,6 +134,23 @@ def test_every_step_is_counted_and_every_dropped_pair_can_be_looked_up(messy: Se
     text = (tmp_path / "out" / "report.txt").read_text(encoding="utf-8")
     assert "265 pairs read, 254 kept" in text
     assert "more.tsv: 1 fewer than 2 columns (line 1)" in text
+
+
+def test_an_input_that_gives_nothing_is_mentioned_with_the_reason(tmp_path: Path) -> None:
+    pairs = [(pair.source, pair.target) for pair in generate("en-de", "train", 200)]
+    unit = '<tu><tuv xml:lang="en"><seg>A dog.</seg></tuv><tuv xml:lang="fr"><seg>Un chien.</seg></tuv></tu>'
+    (tmp_path / "memory.tmx").write_text(f'<tmx version="1.4"><body>{unit}</body></tmx>')
+    (tmp_path / "empty.tsv").write_text("")
+    silent = (str(tmp_path / "memory.tmx"), str(tmp_path / "empty.tsv"))
+    settings = Settings(LANGUAGES, (write_pairs(tmp_path / "train", pairs), *silent), tokenizer=SUBWORDS)
+    tally = prepare(settings, tmp_path / "out", jobs=1)
+    assert tally.notes == [
+        f"{silent[0]} gave no pair: 1 not in both en and de, but en, fr (line 1)",
+        f"{silent[1]} gave no pair: it is empty",
+    ]
+    assert tally.notes[0] in (tmp_path / "out" / "report.txt").read_text(encoding="utf-8")
+    with pytest.raises(RegardError, match=r"no training text: .*memory\.tmx gave no pair.*but en, fr"):
+        prepare(replace(settings, train=silent), tmp_path / "other", jobs=1)
 
 
 def test_the_number_of_processes_and_the_size_of_chunks_change_no_byte(

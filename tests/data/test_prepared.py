@@ -170,7 +170,7 @@ def test_a_folder_that_fails_goes_before_another_process_can_take_its_place(
         if len(locks) == 1 and file == locks[0]:
             (second.__enter__() / "mine").write_text("x")
 
-    monkeypatch.setattr(module.fcntl, "flock", lock_and_remember)
+    monkeypatch.setattr(fcntl, "flock", lock_and_remember)
     monkeypatch.setattr(module.os, "close", close_and_let_in)
     with pytest.raises(KeyError), module.written_whole(tmp_path / "out", force=False):
         raise KeyError
@@ -196,7 +196,7 @@ def test_a_folder_that_went_or_was_renamed_before_it_was_locked_is_not_written_t
                     raise KeyError
         flock(lock, how)
 
-    monkeypatch.setattr(module.fcntl, "flock", end_the_other_and_lock)
+    monkeypatch.setattr(fcntl, "flock", end_the_other_and_lock)
     with (
         ok() if fails else pytest.raises(RegardError, match="exists already"),
         module.written_whole(tmp_path / "out", force=False) as part,

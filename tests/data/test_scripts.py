@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from regard.data.scripts import LANGUAGES, SCRIPTS, Script, main_code, script_of
+from regard.data.languages import main_code
+from regard.data.scripts import LANGUAGES, SCRIPTS, Script, script_of
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,9 @@ from regard.config import TokenizerConfig
 from regard.data import statistics, tokenizer
 from regard.data.generated import generate
 from regard.errors import RegardError
-from regard.view.corpus import corpus_page, corpus_png, corpus_text
+from regard.view.corpus_page import corpus_page
+from regard.view.corpus_picture import corpus_png
+from regard.view.corpus_table import corpus_text
 
 SOURCE = ["A dog runs.", "A dog runs.", "the Dog", "", "same", "one two three four", "A dog runs."]
 TARGET = ["Ein Hund rennt.", "Ein Hund läuft.", "der Hund", "nichts", "same", "eins", "Ein Hund rennt."]
@@ -59,6 +61,13 @@ def test_figures_of_a_large_corpus_agree_with_a_plain_count(monkeypatch: pytest.
     words = Counter(word.strip(".,?!").casefold() for line in source for word in line.split())
     assert found["source"]["vocabulary"]["distinct"] == len(words)
     assert found["source"]["vocabulary"]["curve"][-1] == [len(words), 1.0]
+
+
+def test_leaks_are_judged_by_near_form_as_prepare_judges_them() -> None:
+    train = ["In 1999 a dog ran.", "12", "A cat, asleep"], ["1999 rannte ein Hund.", "12", "Eine Katze schläft"]
+    test = ["in 2001 a DOG ran!", "13", "a cat asleep"], ["2001 rannte ein Hund", "14", "Ein Hund schläft"]
+    (leak,) = summary(train=train, test=test)["leakage"]
+    assert [leak[what] for what in ("pairs", "sources", "targets")] == [1, 2, 1]  # numbers alone are in every text
 
 
 def test_leaks_and_unseen_words_between_splits_are_found() -> None:

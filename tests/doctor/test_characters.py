@@ -1,9 +1,11 @@
-"""The doctor and `regard data prepare` know the same characters."""
+"""The doctor and `regard data prepare` know the same characters, and misread ones can be repaired."""
 
 from __future__ import annotations
 
+import pytest
+
 from regard.data.filters import INVISIBLE
-from regard.doctor.characters import patterns
+from regard.doctor.characters import examine, patterns
 from regard.doctor.languages import scripts
 from regard.doctor.texts import Side
 
@@ -27,3 +29,31 @@ def test_han_stands_beside_kana_and_hangul_but_they_do_not_stand_in_chinese() ->
     assert not strangers(*[KOREAN] * 40, "大韓民國憲法")
     assert strangers(*[CHINESE] * 60, KOREAN) == [61]
     assert strangers(*[CHINESE] * 60, "わたしはいえでたべます") == [61]
+
+
+def read_as_most_programs_do(text: str) -> str:
+    """UTF-8 as Windows-1252, and as Latin-1 where that has no letter."""
+    codes = (bytes([code]) for code in text.encode())
+    return "".join(code.decode("latin-1" if code in b"\x81\x8d\x8f\x90\x9d" else "cp1252") for code in codes)
+
+
+MISREAD = {
+    "cp1252": ("Die Äpfel “sind schön".encode().decode("cp1252"), "Die Äpfel “sind schön"),
+    "latin-1": ("Die Straße à Ílhavo".encode().decode("latin-1"), "Die Straße à Ílhavo"),
+    "both": (read_as_most_programs_do("“Straße”, à Ílhavo"), "“Straße”, à Ílhavo"),
+}
+
+
+@pytest.mark.parametrize("kind", MISREAD)
+def test_the_advice_repairs_the_line_and_nothing_destroys_it(kind: str) -> None:
+    line, meant = MISREAD[kind]
+    found = list(examine(Side("x", [line, "plain\x07"])))
+    assert [(one.code, one.lines) for one in found] == [("mojibake", [1]), ("control-characters", [2])]
+    advice = found[0].fix.removeprefix("Repair them before anything else: ").removesuffix(".")
+    assert eval(advice, {"text": line}) == meant  # what a reader would type
+    assert f"repaired: {meant}" in found[0].examples
+
+
+def test_a_control_character_in_a_misread_line_is_still_named() -> None:
+    found = list(examine(Side("x", ["schÃ¶n \x07"])))
+    assert [one.code for one in found] == ["mojibake", "control-characters"]

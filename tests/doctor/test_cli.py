@@ -32,6 +32,15 @@ def test_an_error_is_told_with_its_place_and_ends_in_failure(clean: Path, tmp_pa
     assert (first["code"], first["severity"], first["lines"]) == ("shifted", "error", [[501, 1500]])
 
 
+def test_two_files_are_training_text_however_they_are_given(clean: Path, tmp_path: Path) -> None:
+    lines = (clean / "train.de").read_text(encoding="utf-8").splitlines()
+    (tmp_path / "late.de").write_text("\n".join([*lines[:500], "Das ist so.", *lines[500:-1]]) + "\n", encoding="utf-8")
+    files = str(clean / "train.en"), str(tmp_path / "late.de")
+    outputs = {doctor(*way).stdout for way in (("--train", *files), files, (",".join(files),))}
+    assert len(outputs) == 1
+    assert "[shifted]" in outputs.pop()
+
+
 def test_exchanged_languages_are_told_when_they_are_given(clean: Path, tmp_path: Path) -> None:
     for side in ("en", "de"):  # names that tell nothing
         (tmp_path / f"{side}.txt").write_bytes((clean / f"train.{side}").read_bytes())
@@ -47,6 +56,10 @@ def test_bad_input_is_refused_in_a_sentence(tmp_path: Path) -> None:
         (("--train", "none.en", "none.de"), "No such file: none.en"),
         (("demmo",), "did you mean demo?"),
         ((tmp_path,), "not a run directory"),
+        (("memory.tmx.gz",), "regard data prepare"),
+        (("a.en", "a.de", "--train", "a.en", "a.de"), "given twice"),
+        (("a.en", "a.de", "b.en"), "two files: SOURCE TARGET"),
+        (("--train", "a.en", "a.de", "--languages", "en", "german"), "write de for german"),
     ):
         result = doctor(*arguments)
         assert result.returncode == 2

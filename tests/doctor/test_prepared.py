@@ -48,6 +48,16 @@ def above_notes(recipe: Path) -> list[Finding]:
 def test_clean_prepared_data_is_passed_in_silence(recipe: Path) -> None:
     """Also the size of its vocabulary, which the recipe does not say."""
     assert not above_notes(recipe)
+    assert not above_notes(recipe.parent / "out")
+
+
+def test_the_folder_alone_is_examined_too(recipe: Path) -> None:
+    text = recipe.parent / "out" / "valid.source"
+    text.write_text(text.read_text(encoding="utf-8") + "One more.\n", encoding="utf-8")
+    assert {finding.code for finding in above_notes(recipe.parent / "out")} == {
+        "prepared-damaged",
+        "line-counts-differ",
+    }
 
 
 @pytest.mark.parametrize(("name", "code"), [("train.target.text", "mojibake"), ("test.source", "markup")])

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from regard.config import TokenizerConfig
 from regard.data import tokenizer as subwords
+from regard.data.files import file_hash
 from regard.data.tokenizer import EOS, TokenizerPair
 from regard.doctor import outputs
 from regard.doctor.examine import examine
@@ -37,7 +38,7 @@ def alter(run: Path, change: Callable[[Weights], object], name: str = "model.saf
         change(tensors)
         save_file(tensors, path)
         state = checkpoint.load_state(path.parent)
-        state["checksums"][path.name] = checkpoint.checksum(path)
+        state["checksums"][path.name] = file_hash(path)
         (path.parent / "state.json").write_text(json.dumps({**state, "checksum": checkpoint.digest(state)}))
 
 

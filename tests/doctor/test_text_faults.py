@@ -180,9 +180,7 @@ FAULTS = {
     "target shuffled": Fault("misaligned", shuffle, "train.de"),
     "six targets change places": Fault("misaligned-pairs", rotate, "train.de", LINES),
     "files exchanged": Fault("languages-swapped", exchange_files("train"), "train.en"),
-    "valid files exchanged": Fault(
-        "languages-swapped", exchange_files("valid"), "valid.en", also=("lines-swapped",), splits=("train", "valid")
-    ),
+    "valid files exchanged": Fault("languages-swapped", exchange_files("valid"), "valid.en", splits=("train", "valid")),
     "six pairs exchanged": Fault("lines-swapped", exchange(LINES), "train.en", LINES),
     "one pair exchanged": Fault("lines-swapped", exchange((202,)), "train.en", (202,)),
     "Ã¤ for ä": Fault("mojibake", de(lambda _: misread(UMLAUTS)), "train.de", LINES, 0, STRANGERS, says="read once"),
@@ -208,7 +206,7 @@ FAULTS = {
         "wrong-script", de(lambda _: "Старая собака спит в саду."), "train.de", LINES, 0, STRANGERS
     ),
     "French targets": Fault("other-language", de(lambda _: FRENCH), "train.de", LINES, 0, (*STRANGERS, *ODD_LENGTHS)),
-    "source = target": Fault("copies", copy_source, "train.de", LINES, 0, (*STRANGERS, "untranslated")),
+    "source = target": Fault("copies", copy_source, "train.de", LINES),
     "untranslated targets": Fault("untranslated", leave_untranslated, "train.de", LINES, 0, STRANGERS),
     "empty targets": Fault("empty-lines", de(lambda _: ""), "train.de", LINES, 0, STRANGERS),
     "200 duplicates": Fault("duplicates", repeat, "train.en", tuple(range(1001, 1201))),

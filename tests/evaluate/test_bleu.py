@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from regard.errors import RegardError
-from regard.evaluate.bleu import Score, bleu, chrf, exact_match, ter
+from regard.evaluate.bleu import Score, bleu, chrf, exact_match, installed, ter, tokenizer_of
+from regard.evaluate.texts import judge
 
 REFERENCES = [
     "The old house stands by the river.",
@@ -53,7 +54,7 @@ def test_a_tiny_corpus_gets_its_score_and_a_wide_interval() -> None:
 
 def test_without_samples_there_is_no_interval_and_the_signature_says_none() -> None:
     score = bleu(HYPOTHESES, REFERENCES, samples=0)
-    assert score.interval == 0
+    assert score.interval is None
     assert "bs:" not in score.signature
 
 
@@ -75,3 +76,37 @@ def test_a_seed_that_is_no_number_gets_a_sentence(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("SACREBLEU_SEED", "soon")
     with pytest.raises(RegardError, match="SACREBLEU_SEED"):
         bleu(HYPOTHESES, REFERENCES)
+
+
+CHINESE = ["我们今天在家里吃饭。", "她明天去北京学习中文。", "狗在院子里睡觉。"], [
+    "我们今天在家吃饭。", "她明天要去北京学中文。", "那只狗在院子里睡觉。",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("language", "tokenizer"), [("zh", "zh"), ("zh-TW", "zh"), ("th", "char"), ("de", "13a")])
+def test_a_language_is_split_as_the_sacrebleu_command_splits_it(tmp_path: Path, language: str, tokenizer: str) -> None:
+    for name, lines in zip(("hyp", "ref"), CHINESE, strict=True):
+        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    command = [sys.executable, "-m", "sacrebleu", str(tmp_path / "ref"), "-i", str(tmp_path / "hyp"), "-tok", tokenizer]
+    printed = subprocess.run([*command, "-f", "json", "-w", "9"], capture_output=True, check=True).stdout
+    ours = bleu(*CHINESE, samples=0, language=language)
+    assert ours.value == pytest.approx(json.loads(printed)["score"], abs=1e-8)
+    assert f"tok:{tokenizer}|" in ours.signature
+
+
+@pytest.mark.parametrize(("language", "words"), [("ja", "ja-mecab"), ("ko", "ko-mecab")])
+def test_where_words_cannot_be_told_characters_are_scored(language: str, words: str) -> None:
+    assert tokenizer_of(language) == (words if installed(words) else "char")
+
+
+def test_lengths_are_counted_in_characters_where_there_are_no_spaces() -> None:
+    (bucket,) = judge(CHINESE[0], [CHINESE[1]], language="zh", lengths=True, samples=0).buckets[:1]
+    assert (bucket.words, bucket.unit) == ("6–10", "characters")
+    (bucket,) = judge(CHINESE[0], [CHINESE[1]], language="de", lengths=True, samples=0).buckets
+    assert (bucket.words, bucket.unit) == ("1–5", "words")
+
+
+def test_a_single_sentence_has_no_interval() -> None:
+    score = bleu(["a b c d e"], ["a b c d f"])
+    assert score.interval is None
+    assert "±" not in str(score)

@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from regard.data.moses import is_tokenised, moses_rules
 from regard.errors import RegardError
 from regard.evaluate.literature import (
     COMPOUND_SPLIT,
     TOKENISED_LOWERCASE,
-    is_tokenised,
-    moses_rules,
     multi_bleu,
     prepare,
     split_compounds,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.evaluate.bleu import METRICS, bleu
+from regard.evaluate.bleu import bleu, metrics
 from regard.evaluate.counts import Counts, bootstrap
 from regard.evaluate.lengths import by_length, ranges, table
 from regard.evaluate.significance import Comparison, compare
@@ -115,7 +115,7 @@ def test_lower_ter_is_better_and_both_tests_must_agree() -> None:
 def test_systems_of_equal_quality_are_rarely_believed_to_differ() -> None:
     """At most one in twenty by the test's own promise; of forty pairs more than five would be a wonder."""
     reference = corpus(60)
-    metric, believed = METRICS["BLEU"](references=[reference]), 0
+    metric, believed = metrics()["BLEU"](references=[reference]), 0
     for seed in range(40):
         pair = [Counts.of(metric, damaged(reference, 0.2, 2 * seed + i)) for i in range(2)]
         believed += compare("BLEU", pair, bootstrap(pair, 200), trials=200).believed
@@ -125,7 +125,7 @@ def test_systems_of_equal_quality_are_rarely_believed_to_differ() -> None:
 def test_buckets_hold_each_sentence_once_and_score_it_like_a_text_of_its_own() -> None:
     reference = corpus(50)
     texts = damaged(reference, 0.2, 1)
-    metric = METRICS["BLEU"](references=[reference])
+    metric = metrics()["BLEU"](references=[reference])
     buckets = by_length(reference, {"BLEU": [Counts.of(metric, texts)]}, samples=100, longest=(5, 10))
     assert [bucket.words for bucket in buckets] == ["1–5", "6–10", "11+"]
     assert sum(bucket.sentences for bucket in buckets) == 50
@@ -154,3 +154,9 @@ def test_short_sentences_have_no_bleu_and_empty_ranges_no_row() -> None:
 
 def test_ranges_of_lengths_meet_without_gap() -> None:
     assert ranges((5, 10)) == ["1–5", "6–10", "11+"]
+
+
+def test_the_smallest_p_values_are_bounds_and_never_nothing() -> None:
+    found = Comparison("BLEU", 30.0, 20.0, 10.0, 1 / 1001, 1 / 10001)
+    assert "p < 0.001 and < 0.001: the difference can be believed" in str(found)
+    assert "p = 0.012 and < 0.001" in str(replace(found, p_value=0.012))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from rich.console import Console
 
 from regard.config import Recipe, resolve
 from regard.errors import RegardError
-from regard.reproduce.experiments import Experiment, Figure, carry_out, figures
+from regard.reproduce.experiments import Experiment, Figure, carry_out, figures, finished, last_step
 
 
 def note_and_measure(recipe: Recipe, run: Path) -> dict[str, float]:
@@ -54,3 +56,27 @@ def test_means_come_with_the_sample_standard_deviation() -> None:
     assert (figure.mean, figure.spread, figure.n) == (2.0, pytest.approx(1.0), 3)
     assert figure.show(1) == "2.0 ± 1.0"
     assert Figure.of([4.25]).show(2) == "4.25"
+
+
+def log_and_wait(recipe: Recipe, run: Path) -> dict[str, float]:
+    """Instead of training: log a step, and go on when somebody has looked."""
+    run.mkdir(parents=True, exist_ok=True)
+    (run / "log.jsonl").write_text('{"kind": "train", "step": 7}\n{"kind": "tr')
+    while not (run / "seen").exists():
+        time.sleep(0.01)
+    return {"bleu": 1.0}
+
+
+def test_the_steps_of_a_run_that_goes_on_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.reproduce.experiments.LOOK_SECONDS", 0.05)
+    (one, *_) = plan(tmp_path, (1,))
+    seen: list[int] = []
+
+    def look(running: Sequence[Experiment]) -> None:
+        seen.extend(last_step(each.run) for each in running)
+        if 7 in seen:
+            (one.run / "seen").touch()
+
+    assert list(finished([one], log_and_wait, 1, look)) == [(one, "")]
+    assert seen[-1] == 7
+    assert last_step(tmp_path / "nowhere") == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from regard.config import TokenizerConfig, resolve
-from regard.data.filters import Cleaning
+from regard.data.cleaning import Cleaning
 from regard.data.generated import generate
 from regard.data.prepare import Settings, prepare
 from regard.errors import RegardError
@@ -96,6 +97,18 @@ def test_a_recipe_that_says_something_else_of_the_tokenizer_is_refused(folder: P
     apart = {"tokenizer.shared": False, "model.tie": "target", "tokenizer.sampling": 0.1}
     with pytest.raises(RegardError, match="has unigram subwords"):
         fit(recipe, folder / "run", apart, console=QUIET)
+
+
+def test_what_a_recipe_says_of_the_tokenizer_in_vain_is_said(folder: Path) -> None:
+    said = StringIO()
+    run = Run(folder / "run")
+    run.path.mkdir()
+    recipe = resolve({**RECIPE, **data(folder, "prepared")}, {"tokenizer.vocab_size": 999, "tokenizer.kind": "unigram"})
+    make_loop(recipe, run, Console(file=said, width=400))
+    assert "[tokenizer] kind = unigram, vocab_size = 999 counts for nothing" in said.getvalue()
+    said.truncate(0)
+    make_loop(resolve({**RECIPE, **data(folder, "prepared")}), run, Console(file=said, width=400))
+    assert "counts for nothing" not in said.getvalue()
 
 
 def test_a_run_on_prepared_data_is_scored_in_its_language(folder: Path) -> None:
