@@ -9,6 +9,7 @@ from pathlib import Path
 import regard.data.generated as generated
 from regard.config import DataConfig
 from regard.data import fetch
+from regard.data.files import read_lines
 from regard.data.parallel import Corpus, read_pair, without_empty
 from regard.data.prepared import Prepared
 from regard.errors import RegardError, nearest
@@ -32,7 +33,7 @@ def with_target(corpus: Corpus, file: Path) -> Corpus:
             f"data.train_target = {file} has {len(target):,} lines but the training text has {len(corpus):,}: "
             "translate all of it, e.g. with regard evaluate TEACHER --split train --save FILE."
         )
-    return Corpus(corpus.name, corpus.source, target)
+    return replace(corpus, target=target, alignments=None)
 
 
 def load_own(config: DataConfig, split: str) -> Corpus | None:

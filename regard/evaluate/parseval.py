@@ -268,15 +268,15 @@ class Total:
         return "\n".join(lines)
 
 
-def f1_interval(comparisons: Sequence[Comparison], samples: int = SAMPLES) -> float:
+def f1_interval(comparisons: Sequence[Comparison], samples: int = SAMPLES) -> float | None:
     """Half the width of the 95 % interval of labelled F1, by bootstrap over the sentences scored."""
     scored = [one.labelled for one in comparisons if one.status == "scored"]
-    if not scored:
-        return 0.0
+    if not scored or not samples:
+        return None
     counts = np.array([(2 * one.matched, one.gold + one.parsed) for one in scored], dtype=np.float64)
     random, n = generator(), len(scored)
     totals = np.array([np.bincount(random.choice(n, size=n), minlength=n) @ counts for _ in range(samples)])
-    return half_width(100 * totals[:, 0] / np.maximum(totals[:, 1], 1)) if samples else 0.0
+    return half_width(100 * totals[:, 0] / np.maximum(totals[:, 1], 1), n)
 
 
 def by_label(comparisons: Iterable[Comparison]) -> dict[str, Brackets]:

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from regard.config import DecodeConfig, TransformerConfig, read_section
 from regard.data.batching import in_order_of_length
+from regard.data.files import file_hash
 from regard.data.tokenizer import BOS, EOS, PAD, SYMBOLS, UNK, TokenizerPair
 from regard.decode.engine import Engine
 from regard.decode.search import NORMALIZATIONS, Hypothesis, SearchOptions, search
@@ -29,7 +30,7 @@ from regard.errors import RegardError
 from regard.export import marian
 from regard.export.ctranslate2 import POSITIONS
 from regard.export.onnx import FILES, cache_names
-from regard.training.checkpoint import checksum, tensor_digest, weights
+from regard.training.checkpoint import tensor_digest, weights
 
 MANIFEST = "export.json"  # what a folder of ours says of itself
 BANNED = (PAD, BOS, UNK)
@@ -114,7 +115,7 @@ def folder_identity(name: str, folder: Path, compute_type: str = "") -> dict[str
     """What decides the answers of an engine that reads a folder."""
     total = hashlib.sha256()
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        total.update(f"{path.relative_to(folder)} {checksum(path)}\n".encode())
+        total.update(f"{path.relative_to(folder)} {file_hash(path)}\n".encode())
     return {"engine": name, "weights": total.hexdigest(), "compute_type": compute_type}
 
 
