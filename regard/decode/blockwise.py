@@ -22,7 +22,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from regard.decode.search import Hypothesis, SearchOptions, largest
+from regard.decode.search import Hypothesis, SearchOptions
 
 
 class BlockStep(Protocol):
@@ -130,7 +130,8 @@ def advance(step: BlockStep, inside: Sequence[Growing | None], options: SearchOp
     positions = [len(sentence.tokens) if sentence else 0 for sentence in inside]
     logits = step(torch.tensor(fed, device=device), torch.tensor(positions, device=device), max(positions) + step.k)
     total = logits.logsumexp(-1)  # before anything is barred: what is left keeps its probability
-    values, tokens = most_probable(logits, options)
+    banned = torch.tensor(options.banned, dtype=torch.long, device=device)
+    values, tokens = logits.index_fill_(-1, banned, -torch.inf).max(-1)
     said, log_probs = tokens.tolist(), (values - total).tolist()
     places = [
         sentence.accept(said[slot], log_probs[slot], options.end) if sentence else 0
@@ -138,15 +139,7 @@ def advance(step: BlockStep, inside: Sequence[Growing | None], options: SearchOp
     ]
     if all(sentence is None or sentence.finished for sentence in inside):
         return
-    _, proposed = most_probable(step.propose(torch.tensor(places, device=device)), options)
+    proposed = step.propose(torch.tensor(places, device=device)).index_fill_(-1, banned, -torch.inf).argmax(-1)
     for sentence, proposals in zip(inside, proposed.tolist(), strict=True):
         if sentence:
             sentence.fed = [sentence.tokens[-1], *proposals]
-
-
-def most_probable(logits: Tensor, options: SearchOptions) -> tuple[Tensor, Tensor]:
-    """The largest logits (…) and their tokens."""
-    if options.banned:
-        logits[..., list(options.banned)] = -torch.inf
-    values, tokens = largest(logits, 1)
-    return values[..., 0], tokens[..., 0]

@@ -41,7 +41,7 @@ def joined(*weights: Tensor) -> Tensor:
 def future(positions: Tensor, longest: int, n_heads: int) -> Tensor:
     """−∞ on the keys that come after a query, 0 on others. positions: (R, Q), below `longest` → (R·H, Q, longest)"""
     later = torch.arange(longest, device=positions.device) > positions[:, :, None]
-    return torch.zeros_like(later, dtype=torch.float32).masked_fill_(later, -torch.inf).repeat_interleave(n_heads, 0)
+    return torch.where(later, -torch.inf, 0.0).repeat_interleave(n_heads, 0)
 
 
 class Past:
