@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -96,12 +97,16 @@ def test_a_folder_says_what_it_is_and_its_readme_runs(
 def test_the_documentation_of_engines_runs(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """A run and an export of it, under the names that the page uses."""
     page = Path(__file__).parents[2] / "docs" / "export.md"
+    shutil.copytree(trained, tmp_path / "runs" / "demo", symlinks=True)
     with export(trained, "ctranslate2", tmp_path / "demo-ct2"):
         pass
     monkeypatch.chdir(tmp_path)
-    (code,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.S)
-    exec(code.replace("Is she sleeping?", "k a d"), {})
+    translator, engine = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.S)
+    exec(translator.replace("Is she sleeping?", "k a d"), {})
+    assert capsys.readouterr().out.strip()
+    exec(engine.replace("Is she sleeping?", "k a d"), {})
     expected = regard.load(trained, device="cpu").translate("k a d", beam_size=4, normalization="power")
     assert capsys.readouterr().out.startswith(f"{expected} -")
 
