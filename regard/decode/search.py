@@ -27,6 +27,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+ROWS = 8  # of a vocabulary's size that a CPU's cache holds
 BLOCK = 128  # numbers of which the largest stands for all, where the best of many are looked for
 
 
@@ -288,7 +289,7 @@ def advance(
     last = state.tokens.gather(2, (here - 1).clamp(min=0)[:, None, None].expand(-1, W, 1))[:, :, 0]
     last = last.masked_fill((here == 0)[:, None], options.start)
     logits = step(last, here, longest)
-    total = logits.logsumexp(-1)  # before anything is barred: what is left keeps its probability
+    total = log_sums(logits)  # before anything is barred: what is left keeps its probability
     for token in options.banned:
         logits[:, :, token] = -torch.inf
     for constraint in constraints:
@@ -353,6 +354,13 @@ def in_turns(bank: Tensor, alive: Tensor) -> Tensor:
     by_bank, order = bank.sort(dim=1, stable=True)
     turn = torch.empty_like(order).scatter_(1, order, places - torch.searchsorted(by_bank, by_bank))
     return (turn * M + places).masked_fill(~alive, M * M).argsort(dim=1)
+
+
+def log_sums(logits: Tensor) -> Tensor:
+    """`logits.logsumexp(-1)`; on a CPU a few rows at a time, which stay in its cache between the passes. (B, W, V)"""
+    if logits.is_cuda or logits.shape[:2].numel() <= ROWS:
+        return logits.logsumexp(-1)
+    return torch.cat([rows.logsumexp(-1) for rows in logits.flatten(0, 1).split(ROWS)]).view(logits.shape[:2])
 
 
 def largest(x: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -104,8 +104,8 @@ def memory_is_limited() -> bool:
 
 
 def worth_onednn(x: Tensor, weight: Tensor) -> bool:
-    """Whether this is training with a product large enough: for each new shape oneDNN first writes its program."""
-    return torch.is_grad_enabled() and x.numel() * len(weight) >= LARGE and onednn_takes(x)
+    """Whether the product is large enough: for each new shape oneDNN first writes its program."""
+    return x.numel() * len(weight) >= LARGE and onednn_takes(x)
 
 
 def few_rows(x: Tensor, weight: Tensor) -> bool:
@@ -150,7 +150,11 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         return MixedLinear.apply(x, weight, bias, False)
     if few_rows(x, weight):
         return onednn_product(x, derived(reordered, weight), bias, False)
-    return CpuLinear.apply(x, weight, bias, False) if worth_onednn(x, weight) else F.linear(x, weight, bias)
+    return on_cpu(x, weight, bias, False) if worth_onednn(x, weight) else F.linear(x, weight, bias)
+
+
+def on_cpu(x: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> Tensor:
+    return CpuLinear.apply(x, weight, bias, relu) if torch.is_grad_enabled() else onednn_product(x, weight, bias, relu)
 
 
 def linear_relu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -159,7 +163,7 @@ def linear_relu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         return MixedLinear.apply(x, weight, bias, True)
     if few_rows(x, weight):
         return onednn_product(x, derived(reordered, weight), bias, True)
-    return CpuLinear.apply(x, weight, bias, True) if worth_onednn(x, weight) else F.linear(x, weight, bias).relu_()
+    return on_cpu(x, weight, bias, True) if worth_onednn(x, weight) else F.linear(x, weight, bias).relu_()
 
 
 def side_by_side(x: Tensor, *parts: nn.Linear) -> Tensor:
