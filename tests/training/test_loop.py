@@ -28,10 +28,13 @@ from regard.training.start import fit
 
 
 @pytest.mark.parametrize("name", ["copy", "reverse"])
-def test_copy_and_reverse_are_learned_to_the_last_symbol(tmp_path: Path, name: str) -> None:
-    model = fit(name, tmp_path / "run", {"train.tensorboard": False})
+@pytest.mark.parametrize(
+    ("steps", "at_least"), [(800, 90.0), pytest.param(2_000, 98.5, marks=pytest.mark.soak)], ids=["short", "whole"]
+)
+def test_copy_and_reverse_are_learned(tmp_path: Path, name: str, steps: int, at_least: float) -> None:
+    model = fit(name, tmp_path / "run", {"train.tensorboard": False, "train.steps": steps})
     test = load_required(Run.open(tmp_path / "run").recipe.data, "test")
-    assert exact_match(model.translate(test.source), test.target).value == 100.0
+    assert exact_match(model.translate(test.source), test.target).value >= at_least
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others(
