@@ -18,7 +18,7 @@ def doctor(
     what: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[RUN | RECIPE | FOLDER | SOURCE TARGET]",
+            metavar="RUN | RECIPE | FOLDER | SOURCE TARGET",
             help="A run directory, a .toml file or shipped recipe, a folder of regard data prepare, or two text files.",
         ),
     ] = None,

@@ -13,7 +13,7 @@ from regard.cli.options import AsJson, bars, warn
 
 def fetch(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Corpora; without one, all are listed.")
+        list[str] | None, typer.Argument(metavar="NAME", help="Corpora; without one, all are listed.")
     ] = None,
     origin: Annotated[Path | None, typer.Option("--from", help="Take the files from this folder instead.")] = None,
     to: Annotated[Path | None, typer.Option("--to", help="The cache, instead of $REGARD_DATA or the user's.")] = None,

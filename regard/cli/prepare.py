@@ -116,7 +116,7 @@ def prepare(
     jobs: Annotated[int, typer.Option(min=0, help="Processes; 0: one for each core.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace prepared data that is there.")] = False,
     as_json: AsJson = False,
-    more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
+    more: Annotated[list[str] | None, typer.Argument(hidden=True, metavar=" ")] = None,
 ) -> None:
     """Clean parallel text, remove duplicates and leaks, and tokenise it for training.
 
