@@ -10,7 +10,7 @@ no living hypothesis can still reach the score of the n best found, whatever it 
 fall, so a bound is the present one under the most favourable length. Greedy search is a beam of one.
 
 Everything is in tensors of one shape on the device: B slots with a sentence each, W hypotheses a slot. All that is
-asked of the device, now and then, is which slots are done. A finished sentence leaves its slot to the next that waits.
+asked of the device is which slots are done. A finished sentence leaves its slot to the next that waits.
 
 What else is asked of the outputs comes as constraints (`Constraint`; `regard.decode.constraints` has them), and tokens
 may be drawn instead of ranked (`regard.decode.sampling`).
@@ -203,7 +203,6 @@ def search(
     options: SearchOptions,
     device: torch.device,
     slots: int = 0,
-    ask_every: int = 1,
     progress: Callable[[int], None] | None = None,
     constraints: Sequence[Constraint] = (),
     sampler: Sampler | None = None,
@@ -211,9 +210,8 @@ def search(
 ) -> list[list[Hypothesis]]:
     """The `n_best` best hypotheses of each sentence, best first; none where the constraints leave none.
 
-    `limits`: the most tokens each sentence may get. At most `slots` sentences are at work at a time (0: all of them),
-    and every `ask_every` steps the device is asked which of them are done; `progress` is told how many are. With a
-    `sampler` each hypothesis is drawn on its own. A `bench` has slots of its own, which stay as they are.
+    `limits`: the most tokens each sentence may get. At most `slots` sentences are at work at a time (0: all of them);
+    `progress` is told how many are done. With a `sampler` each hypothesis is drawn on its own. A `bench` has slots of its own, which stay as they are.
     """
     found: list[list[Hypothesis]] = [[] for _ in limits]
     if not limits:
@@ -247,13 +245,12 @@ def search(
 
     fill()
     while (working := sum(sentence is not None for sentence in inside)) > 0:
-        for _ in range(ask_every):
-            steps = [count + 1 for count in steps]
-            longest = min(max(steps), max(limits))
-            if bench:
-                bench.advance(longest)
-            else:
-                advance(step, state, options, longest, constraints, sampler)
+        steps = [count + 1 for count in steps]
+        longest = min(max(steps), max(limits))
+        if bench:
+            bench.advance(longest)
+        else:
+            advance(step, state, options, longest, constraints, sampler)
         over = bench.done() if bench else state.done.tolist()
         late = bench.late if bench else 0  # of a sentence that has just entered nothing is known yet
         done = [slot for slot in range(n) if over[slot] and inside[slot] is not None and steps[slot] > late]

@@ -213,7 +213,7 @@ class Translator:
             whole = decode_blocks(blocks, limits, options, self.device, config.batch_sentences, progress)
             return [[one] for _, one in sorted(zip(order, whole, strict=True), key=lambda pair: pair[0])]
         bench = None
-        if self.device.type == "cuda" and not (constraints or sampler or self.partners):
+        if config.recorded and not (constraints or sampler or self.partners):
             bench = self.bench(ordered, limits, options, config)
             step = bench.step
         found = search(

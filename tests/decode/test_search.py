@@ -125,13 +125,12 @@ def test_the_stopping_rule_does_stop() -> None:
     assert step.calls < 100
 
 
-@pytest.mark.parametrize("ask_every", [1, 5])
 @pytest.mark.parametrize("slots", [1, 4, 7, 25])
-def test_results_do_not_depend_on_who_else_is_at_work(slots: int, ask_every: int) -> None:
+def test_results_do_not_depend_on_who_else_is_at_work(slots: int) -> None:
     """Sentences leave their slots and others enter; all as if each had been alone."""
     seeds, options = list(range(25)), SearchOptions(START, END, beam_size=3, n_best=2)
     limits = [4 + seed % 9 for seed in seeds]
-    together = run(seeds, limits, options, slots=slots, ask_every=ask_every)
+    together = run(seeds, limits, options, slots=slots)
     alone = [run([seed], [limit], options)[0] for seed, limit in zip(seeds, limits, strict=True)]
     assert together == alone
 

@@ -245,3 +245,9 @@ def test_half_precision_translates_nearly_the_same(translator: Translator, sente
     same = sum(one[0].text == other[0].text for one, other in zip(exact, rough, strict=True))
     assert same >= 20
     assert all(parameter.dtype == torch.float32 for parameter in translator.model.parameters())
+
+
+def test_slots_that_stay_translate_as_fresh_ones_do(translator: Translator, sentences: list[str]) -> None:
+    for part in (sentences[:30], sentences[30:35]):
+        kept, fresh = (translator.search(part, batch_sentences=8, recorded=recorded) for recorded in (True, False))
+        assert [best[0].text for best in kept] == [best[0].text for best in fresh]
