@@ -211,8 +211,8 @@ def search(
     """The `n_best` best hypotheses of each sentence, best first; none where the constraints leave none.
 
     `limits`: the most tokens each sentence may get. At most `slots` sentences are at work at a time (0: all of them);
-    `progress` is told how many are done. With a `sampler` each hypothesis is drawn on its own. A `bench` has slots of its
-    own, which stay as they are.
+    `progress` is told how many are done. With a `sampler` each hypothesis is drawn on its own. A `bench` has slots of
+    its own, which stay as they are.
     """
     found: list[list[Hypothesis]] = [[] for _ in limits]
     if not limits:
