@@ -61,7 +61,7 @@ def text(run: Path, source: Path | None, n: int) -> tuple[list[str], list[str]]:
 
     if source:
         return source.read_text(encoding="utf-8").splitlines()[:n], []
-    corpus = load_required(Run.open(run).recipe.data, "test")
+    corpus = load_required(Run.open(run).pair_recipe.data, "test")
     return corpus.source[:n], corpus.target[:n]
 
 

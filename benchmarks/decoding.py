@@ -67,7 +67,7 @@ def write_models(options: argparse.Namespace, systems: list[str], text: list[str
 
     if options.run:
         given = regard.load(options.run, device="cpu")
-        recipe, tokenizers, tensors = Run.open(options.run).recipe, given.tokenizers, weights(given.model)
+        recipe, tokenizers, tensors = Run.open(options.run).pair_recipe, given.tokenizers, weights(given.model)
         if not tokenizers.shared:
             raise SystemExit("CTranslate2 by hand is set up for one vocabulary: give a run with tokenizer.shared.")
     else:

@@ -4,6 +4,9 @@
 
 The same model on the same batches of the built-in corpus, float32, no TF32, no dropout, 100 updates on each device: the
 CPU with torch's operations and oneDNN, the GPU with our kernels and recordings. No loss may differ by more than 1e-3.
+
+The rate rises as slowly as that so that training itself is stable: with a warm-up of 100 steps, weights changed by one
+part in ten million at the start, on one device, end 2.4 apart.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ RECIPE: dict[str, Any] = {
     "data": {"corpus": "en-de", "train_size": 20_000},
     "tokenizer": {"vocab_size": 2_400},
     "model": {"n_layers": 3, "d_model": 256, "d_ff": 1024, "n_heads": 4, "dropout": 0.0},
-    "train": {"batch_tokens": 4_096, "precision": "float32", "warmup_steps": 100, "tensorboard": False},
+    "train": {"batch_tokens": 4_096, "precision": "float32", "warmup_steps": 2_000, "tensorboard": False},
 }
 
 

@@ -41,7 +41,7 @@ def main() -> None:
     if arguments.source:
         text = read_pair("text", arguments.source, arguments.reference)
     else:
-        text = load_required(Run.open(arguments.pupil).recipe.data, "test")
+        text = load_required(Run.open(arguments.pupil).pair_recipe.data, "test")
     text = Corpus(text.name, text.source[: arguments.sentences], text.target[: arguments.sentences])
     teacher, pupil = (regard.load(run, device=arguments.device) for run in (arguments.teacher, arguments.pupil))
     systems: dict[str, tuple[Translator, dict[str, Any]]] = {"teacher, greedy": (teacher, {"beam_size": 1})}

@@ -73,8 +73,8 @@ def run(arguments: argparse.Namespace) -> None:
     from regard.data.prepared import Prepared
     from regard.evaluate.bleu import bleu
     from regard.tasks.translation import Pairs, TranslationTask
-    from regard.training.load import load
     from regard.training.loop import Loop
+    from regard.training.pairs import load_translator
     from regard.training.run import Run
 
     prepared, seconds = Prepared.open(arguments.prepared), 60 * arguments.minutes
@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace) -> None:
         took = time.time() - BEGAN
     if took > seconds:
         raise SystemExit(f"The weights were ready after {took:.1f} s, which is too late.")
-    translator = load(place, weights="last")
+    translator = load_translator(place, weights="last")
     translations = translator.translate(valid.source)
     score = bleu(translations, valid.target)
     outcome = {

@@ -105,7 +105,7 @@ def test_a_recipe_survives_its_own_toml(tmp_path: Path) -> None:
 
 def test_differences_name_each_key() -> None:
     ours, theirs = resolve({"train": {"steps": 5}}), resolve({"model": {"d_model": 64}})
-    assert differences(ours, theirs) == ["model.d_model: 512 here, 64 there", "train.steps: 5 here, 100000 there"]
+    assert differences(ours, theirs) == ["train.steps: 5 here, 100000 there", "model.d_model: 512 here, 64 there"]
     assert differences(ours, ours) == []
 
 

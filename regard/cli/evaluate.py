@@ -125,7 +125,7 @@ def evaluate(
     elif source:
         sets = [of_files(source, references)]
     else:
-        sets = of_recipe(Run.open(run or "").recipe.data, split or [])
+        sets = of_recipe(Run.open(run or "").pair_recipe.data, split or [])
     wanted = {TOKENISED_LOWERCASE: tokenized_lowercase, COMPOUND_SPLIT: compound_split}
     styles = [style for style, asked in wanted.items() if asked]
     sets = [replace(one, language=language or one.language) for one in sets]

@@ -41,7 +41,7 @@ def import_(
     if tokenizer and source != "fairseq":
         raise RegardError("--tokenizer is for fairseq; a MarianMT folder has its own.")
     made = marian.read(folder, run) if source == "marian" else fairseq.read(folder, run, tokenizer)
-    recipe = made.recipe
+    recipe = made.pair_recipe
     warn(
         f"Made {made.path}: {recipe.model.n_layers} layers of {recipe.model.d_model}, "
         f"{recipe.tokenizer.vocab_size:,} subwords. Translate with: regard translate {made.path}"

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-import regard
-
 if TYPE_CHECKING:
     from regard.decode.translator import Translator
 
@@ -144,9 +142,11 @@ def open_model(run: Path, weights: str, device: str, threads: int | None) -> Tra
     """A run's model on the device asked for."""
     import torch
 
+    from regard.training.pairs import load_translator
+
     if threads:
         torch.set_num_threads(threads)
-    return regard.load(run, weights, device)
+    return load_translator(run, weights, device)
 
 
 Show = Callable[[str, int, float | None], None]  # which bar, how many are done, and what part of all that is, if known

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.options import Sets, console, warn
-from regard.config import parse_override
+from regard.config import PairRecipe, parse_override, resolve_as
 from regard.errors import RegardError, nearest
 
 MOST_SEEDS = 20  # that a table looks for
@@ -56,7 +56,8 @@ def table_3(
     experiments = table3.experiments(setting, out, chosen, seeds, seeds_deciding, overrides)
     measure = partial(table3.measure, weights=setting.weights)
     if not show:
-        load_required(experiments[0].recipe.data, "valid")  # a corpus that is missing is missing for all rows
+        recipe = resolve_as(PairRecipe, experiments[0].recipe)
+        load_required(recipe.data, "valid")  # a corpus that is missing is missing for all rows
     failures = [] if show else carry_out(experiments, measure, jobs, console)
     found = table3.experiments(setting, out, table3.ROWS, MOST_SEEDS, MOST_SEEDS, overrides)  # earlier ones too
     claims = [f"- {claim}: {word}" for claim, word in table3.verdicts(found)]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.config import DataConfig, Recipe, find, resolve
+from regard.config import DataConfig, PairRecipe, find, resolve_as
 from regard.data.formats import READERS, kind
 from regard.data.generated import CORPORA
 from regard.data.prepared import INDEX, Prepared, read_index
@@ -34,7 +34,7 @@ class Subject:
     """What is to be examined."""
 
     splits: dict[str, Bitext]
-    recipe: Recipe | None = None
+    recipe: PairRecipe | None = None
     recipe_file: str = ""
     run: Run | None = None
     missing: tuple[Finding, ...] = ()  # texts that the recipe names but that are not there, or not whole
@@ -99,7 +99,7 @@ def open_subject(subject: str | Path | None, files: Files, say: Say) -> Subject:
     return Subject(splits, recipe, file, run, tuple(missing), languages)
 
 
-def named(subject: str | Path | None) -> tuple[Run | None, Recipe | None, DataConfig | None]:
+def named(subject: str | Path | None) -> tuple[Run | None, PairRecipe | None, DataConfig | None]:
     """The run, the recipe and the text that somebody means, whichever there are."""
     if subject is None:
         return None, None, None
@@ -110,7 +110,7 @@ def named(subject: str | Path | None) -> tuple[Run | None, Recipe | None, DataCo
     if (Path(subject) / INDEX).is_file():
         return None, None, DataConfig(prepared=str(subject))
     run = Run.open(subject) if Path(subject).is_dir() else None
-    recipe = run.recipe if run else resolve(subject)
+    recipe = run.pair_recipe if run else resolve_as(PairRecipe, subject)
     return run, recipe, recipe.data
 
 
@@ -190,9 +190,9 @@ def vocabulary(run: Run, tokenizers: TokenizerPair, splits: Mapping[str, Bitext]
 def spoken(run: Run, held_out: Bitext, train: Bitext | None, say: Say) -> Iterator[Finding]:
     """What the model says to some sentences, and where it looks."""
     from regard.doctor import heads, outputs
-    from regard.training.load import load
+    from regard.training.pairs import load_translator
 
-    translator = load(run.path, device="cpu")
+    translator = load_translator(run.path, device="cpu")
     sources, references = (side.lines[:TRANSLATED] for side in held_out.sides)
     kept = min(len(sources), len(references))
     sources, references = [line[:LONGEST] for line in sources[:kept]], references[:kept]

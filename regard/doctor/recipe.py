@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.config import Recipe
+from regard.config import PairRecipe
 from regard.data.tokenizer import TokenizerPair
 from regard.doctor.findings import Finding, Severity, at_lines
 from regard.doctor.texts import Bitext
@@ -65,7 +65,7 @@ def lines_of(path: Path, keys: list[str]) -> Iterator[int]:
             yield number
 
 
-def rate(recipe: Recipe, text: TextSize | None, file: str) -> Iterator[Finding]:
+def rate(recipe: PairRecipe, text: TextSize | None, file: str) -> Iterator[Finding]:
     train, model = recipe.train, recipe.model
     peak_step = min(train.warmup_steps, train.steps)
     peak = learning_rate(peak_step, model.d_model, train)
@@ -87,7 +87,7 @@ def rate(recipe: Recipe, text: TextSize | None, file: str) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def warmup(recipe: Recipe, text: TextSize | None, file: str) -> Iterator[Finding]:
+def warmup(recipe: PairRecipe, text: TextSize | None, file: str) -> Iterator[Finding]:
     train = recipe.train
     if train.warmup_steps >= train.steps:
         yield found(
@@ -98,7 +98,7 @@ def warmup(recipe: Recipe, text: TextSize | None, file: str) -> Iterator[Finding
         )  # fmt: skip
 
 
-def vocabulary(recipe: Recipe, text: TextSize | None, file: str) -> Iterator[Finding]:
+def vocabulary(recipe: PairRecipe, text: TextSize | None, file: str) -> Iterator[Finding]:
     size, key, again = recipe.tokenizer.vocab_size, "tokenizer.vocab_size", "Set tokenizer.vocab_size to"
     if recipe.data.prepared:  # it has its tokenizer with it
         try:
@@ -116,7 +116,7 @@ def vocabulary(recipe: Recipe, text: TextSize | None, file: str) -> Iterator[Fin
         )  # fmt: skip
 
 
-def batch(recipe: Recipe, text: TextSize | None, file: str) -> Iterator[Finding]:
+def batch(recipe: PairRecipe, text: TextSize | None, file: str) -> Iterator[Finding]:
     tokens = recipe.train.batch_tokens * recipe.train.accumulate
     if not text or not text.pairs:
         return
@@ -129,7 +129,7 @@ def batch(recipe: Recipe, text: TextSize | None, file: str) -> Iterator[Finding]
         )  # fmt: skip
 
 
-def max_length(recipe: Recipe, text: TextSize | None, file: str) -> Iterator[Finding]:
+def max_length(recipe: PairRecipe, text: TextSize | None, file: str) -> Iterator[Finding]:
     if not text or not text.pairs:
         return
     limit = recipe.data.max_length
@@ -145,7 +145,7 @@ def max_length(recipe: Recipe, text: TextSize | None, file: str) -> Iterator[Fin
         )  # fmt: skip
 
 
-def regularisation(recipe: Recipe, text: TextSize | None, file: str) -> Iterator[Finding]:
+def regularisation(recipe: PairRecipe, text: TextSize | None, file: str) -> Iterator[Finding]:
     train, model = recipe.train, recipe.model
     if text and text.tokens:
         epochs = train.steps * train.batch_tokens * train.accumulate / text.tokens
@@ -176,7 +176,7 @@ def regularisation(recipe: Recipe, text: TextSize | None, file: str) -> Iterator
         )  # fmt: skip
 
 
-def optimiser(recipe: Recipe, text: TextSize | None, file: str) -> Iterator[Finding]:
+def optimiser(recipe: PairRecipe, text: TextSize | None, file: str) -> Iterator[Finding]:
     train = recipe.train
     if train.beta2 < 0.9 or train.beta1 > 0.99 or train.adam_eps > 1e-3:
         yield found(
@@ -193,7 +193,7 @@ def optimiser(recipe: Recipe, text: TextSize | None, file: str) -> Iterator[Find
         )  # fmt: skip
 
 
-def checkpoints(recipe: Recipe, text: TextSize | None, file: str) -> Iterator[Finding]:
+def checkpoints(recipe: PairRecipe, text: TextSize | None, file: str) -> Iterator[Finding]:
     train = recipe.train
     there = -(-train.steps // train.save_every)
     if train.average > there:
@@ -218,7 +218,7 @@ def checkpoints(recipe: Recipe, text: TextSize | None, file: str) -> Iterator[Fi
         )  # fmt: skip
 
 
-def decoding(recipe: Recipe, text: TextSize | None, file: str) -> Iterator[Finding]:
+def decoding(recipe: PairRecipe, text: TextSize | None, file: str) -> Iterator[Finding]:
     decode = recipe.decode
     if decode.beam_size > 30:
         yield found(
@@ -247,6 +247,6 @@ CHECKS = (
 )  # fmt: skip
 
 
-def examine(recipe: Recipe, text: TextSize | None, file: str) -> Iterator[Finding]:
+def examine(recipe: PairRecipe, text: TextSize | None, file: str) -> Iterator[Finding]:
     for check in CHECKS:
         yield from check(recipe, text, file)

@@ -28,7 +28,8 @@ from regard.export.engines import MANIFEST, Ctranslate2Engine, Manifest, Setting
 from regard.export.formats import QUANTIZATIONS, digest_of, export
 from regard.models.transformer import Transformer
 from regard.training.checkpoint import flush, tensor_digest
-from regard.training.load import WEIGHTS, load, load_weights
+from regard.training.load import WEIGHTS, load_weights
+from regard.training.pairs import load_translator
 from regard.training.run import Run
 
 ENGINES = ("auto", "torch", "ctranslate2")
@@ -58,13 +59,13 @@ def open_translator(
     if Run(path).recipe_file.is_file() or not (path / MANIFEST).is_file():
         run = Run.open(path)
         if engine == "torch" or (engine == "auto" and not quantization):
-            return changed(load([path, *partners], which, device), options)
+            return changed(load_translator([path, *partners], which, device), options)
         alone(partners)
-        config = read_section(DecodeConfig, {**vars(run.recipe.decode), **options}, "decode.")
+        config = read_section(DecodeConfig, {**vars(run.pair_recipe.decode), **options}, "decode.")
         refuse(engine, config)
         folder = export_within(run, quantization or "float32", which, remark)
         manifest = Manifest.open(folder)
-        model = load(path, which, "cpu").model if alignments else shape_alone(folder, manifest)
+        model = load_translator(path, which, "cpu").model if alignments else shape_alone(folder, manifest)
     else:
         alone(partners)
         folder, manifest = path, Manifest.open(path)
@@ -176,5 +177,5 @@ def weights_at_hand(folder: Path, manifest: Manifest, device: str) -> Translator
         except RegardError:  # this run has none of that kind
             continue
         if tensor_digest(tensors) == manifest.weights:
-            return load(run.path, which, device)
+            return load_translator(run.path, which, device)
     return None

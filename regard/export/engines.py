@@ -95,9 +95,9 @@ def open_engine(folder: Path, settings: Settings | None = None) -> Engine:
     """The engine for an exported folder, whatever its format."""
     manifest, settings = Manifest.open(folder), settings or Settings()
     if manifest.format == "safetensors":
-        from regard.training.load import load
+        from regard.training.pairs import load_translator
 
-        return TorchEngine(load(folder, device=settings.device))
+        return TorchEngine(load_translator(folder, device=settings.device))
     engines: dict[str, type[Ctranslate2Engine | OnnxEngine | TransformersEngine]]
     engines = {"ctranslate2": Ctranslate2Engine, "onnx": OnnxEngine, "marian": TransformersEngine}
     return engines[manifest.format](folder, settings)

@@ -20,7 +20,7 @@ import sentencepiece as spm
 import torch
 from torch import Tensor
 
-from regard.config import DataConfig, DecodeConfig, Recipe, TokenizerConfig, TransformerConfig
+from regard.config import DataConfig, DecodeConfig, PairRecipe, TokenizerConfig, TransformerConfig
 from regard.data.files import read_lines
 from regard.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer, TokenizerPair
 from regard.errors import RegardError
@@ -54,7 +54,7 @@ def read(folder: Path, run: Path, tokenizer: Path | None = None) -> Run:
     ours = our_weights(tensors, config, ordered[0][1], ordered[1][1], path)
     source, target = (make_tokenizer(pieces, tokenizer, file) for (pieces, _), file in zip(ordered, files, strict=True))
     same = source.vocabulary == target.vocabulary
-    recipe = Recipe(
+    recipe = PairRecipe(
         name=run.name,
         data=DataConfig(max_length=min(DataConfig.max_length, config.max_positions)),
         tokenizer=TokenizerConfig(vocab_size=source.vocab_size, shared=same),

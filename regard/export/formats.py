@@ -17,13 +17,13 @@ from pathlib import Path
 from safetensors.torch import save_file
 
 import regard
-from regard.config import Recipe, TransformerConfig, to_dict, to_toml
+from regard.config import PairRecipe, TransformerConfig, to_dict, to_toml
 from regard.decode.translator import Translator
 from regard.errors import RegardError, nearest
 from regard.export import ctranslate2, marian, onnx
 from regard.export.engines import MANIFEST
 from regard.training.checkpoint import tensor_digest, weights
-from regard.training.load import load
+from regard.training.pairs import load_translator
 from regard.training.run import Run
 
 QUANTIZATIONS = ("float32", "int16", "int8")
@@ -33,7 +33,7 @@ QUANTIZATIONS = ("float32", "int16", "int8")
 class Format:
     """How a model is written in one format, and what that format cannot hold."""
 
-    write: Callable[[Translator, Recipe, Path, str], None]
+    write: Callable[[Translator, PairRecipe, Path, str], None]
     refusals: Callable[[TransformerConfig], list[str]]
     quantizations: tuple[str, ...]
     packages: tuple[str, ...]  # needed to write it
@@ -41,7 +41,7 @@ class Format:
     usage: str
 
 
-def write_safetensors(translator: Translator, recipe: Recipe, folder: Path, quantization: str) -> None:
+def write_safetensors(translator: Translator, recipe: PairRecipe, folder: Path, quantization: str) -> None:
     """A run directory of weights, recipe and tokenizer alone, without the paths of anybody's text."""
     tensors = {name: tensor.cpu().contiguous() for name, tensor in weights(translator.model).items()}
     note = json.dumps({"steps": [], "checksum": tensor_digest(tensors)})
@@ -95,7 +95,7 @@ def export(run: Path, to: str, out: Path, quantization: str = "float32", weights
     """Write a run in a format. Inside the block the folder has a name of its own, for checking; at its end it takes the
     name `out`, or where it was refused, `out` with .refused behind."""
     check_request(to, out, quantization)
-    recipe, translator = Run.open(run).recipe, load(run, weights, device="cpu")
+    recipe, translator = Run.open(run).pair_recipe, load_translator(run, weights, device="cpu")
     kind = FORMATS[to]
     refused = kind.refusals(recipe.model)
     if recipe.task != "translation" and to != "safetensors":

@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from regard.config import DecodeConfig, Recipe, TokenizerConfig, TransformerConfig
+from regard.config import DecodeConfig, PairRecipe, TokenizerConfig, TransformerConfig
 from regard.data.tokenizer import BOS, EOS, PAD, SYMBOLS, UNK, Tokenizer, TokenizerPair
 from regard.decode.translator import Translator
 from regard.errors import RegardError
@@ -151,7 +151,7 @@ def read(folder: Path, run: Path) -> Run:
         for side, (pieces, _) in zip(("source", "target"), ordered, strict=True)
     )
     ours = our_weights(tensors, config, ordered[0][1], ordered[1][1], folder)
-    recipe = Recipe(
+    recipe = PairRecipe(
         name=run.name,
         tokenizer=TokenizerConfig(vocab_size=source.vocab_size, shared=shared),
         model=config,

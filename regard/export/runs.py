@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from regard.config import Recipe, to_toml
+from regard.config import PairRecipe, to_toml
 from regard.data.tokenizer import BOS, EOS, PAD, UNK, TokenizerPair
 from regard.errors import RegardError
 from regard.tasks.translation import build
@@ -23,7 +23,7 @@ SPECIAL = {PAD: "<pad>", BOS: "<s>", EOS: "</s>", UNK: "<unk>"}
 FIRST = 1  # the step under which imported weights stand: a run of no steps would begin with random ones
 
 
-def write_run(path: Path, recipe: Recipe, tokenizers: TokenizerPair, tensors: dict[str, Tensor]) -> Run:
+def write_run(path: Path, recipe: PairRecipe, tokenizers: TokenizerPair, tensors: dict[str, Tensor]) -> Run:
     """A run with one checkpoint, of these weights and an optimiser that has seen nothing.
 
     The recipe says what the model is; where its text lies it does not know. Training in this directory goes on with the

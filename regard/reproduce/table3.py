@@ -17,13 +17,13 @@ from typing import Any
 
 from rich.console import Console
 
-from regard.config import Recipe, resolve
+from regard.config import PairRecipe, resolve_as
 from regard.data.corpus import load_required
 from regard.errors import RegardError
 from regard.models.transformer import count_parameters
 from regard.reproduce.experiments import Experiment, Figure, Result, figures
 from regard.tasks.scoring import evaluate
-from regard.training.load import load
+from regard.training.pairs import load_translator
 from regard.training.start import fit
 
 Values = dict[str, Any]
@@ -126,7 +126,7 @@ def experiments(
     return found
 
 
-def recipe_of(row: Row, scale: Scale, seed: int, overrides: Values) -> Recipe:
+def recipe_of(row: Row, scale: Scale, seed: int, overrides: Values) -> PairRecipe:
     """The scale's recipe with the row's change, widths divided by the scale's."""
     change = {**MODEL, **row.change}
     model = {
@@ -138,17 +138,17 @@ def recipe_of(row: Row, scale: Scale, seed: int, overrides: Values) -> Recipe:
     values["train.steps"] = scale.steps_of_big if row.name == "big" else scale.steps
     if "label_smoothing" in row.change:
         values["train.label_smoothing"] = row.change["label_smoothing"]
-    return resolve(scale.recipe, {**values, **overrides})
+    return resolve_as(PairRecipe, scale.recipe, {**values, **overrides})
 
 
 def slug(name: str) -> str:
     return name.replace(" = ", "-").replace("ε", "eps").replace(" ", "-").replace("_", "-").lower()
 
 
-def measure(recipe: Recipe, run: Path, weights: str) -> Result:
+def measure(recipe: PairRecipe, run: Path, weights: str) -> Result:
     """Train a row, then its perplexity and BLEU on the development set."""
     fit(recipe, run, console=Console(quiet=True))
-    translator = load(run, weights)
+    translator = load_translator(run, weights)
     evaluation = evaluate(translator, load_required(recipe.data, "valid"))
     return {
         "perplexity": evaluation["perplexity"].value,

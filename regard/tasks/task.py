@@ -52,6 +52,10 @@ class Task(Protocol[B]):
         """The width the learning rate is scaled by."""
 
     @property
+    def extent(self) -> str:
+        """How much there is to learn from, in words: 29,000 pairs, 8,000 subwords."""
+
+    @property
     def fingerprints(self) -> dict[str, str]:
         """What training depends on beside the recipe, by name; a resumed run must find it unchanged."""
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.config import Recipe, TokenizerConfig
+from regard.config import PairRecipe, TokenizerConfig
 from regard.data import tokenizer as subwords
 from regard.data.batching import BatchOrder, cut
 from regard.data.corpus import Corpus, load_required, without_empty
@@ -112,7 +112,7 @@ class SampledPairs(Pairs):
     drawn: tuple[SampledRagged, SampledRagged]
 
     @classmethod
-    def of(cls, pairs: Pairs, tokenizers: TokenizerPair, recipe: Recipe, longest: int) -> SampledPairs:
+    def of(cls, pairs: Pairs, tokenizers: TokenizerPair, recipe: PairRecipe, longest: int) -> SampledPairs:
         kind, alpha, seed = recipe.tokenizer.kind, recipe.tokenizer.sampling, recipe.seed
         source = sampled(tokenizers.source, kind, pairs.source, alpha, seed, longest)
         target = sampled(tokenizers.target, kind, pairs.target, alpha, seed + 1, longest)
@@ -149,7 +149,7 @@ def arrange(flat: np.ndarray, lengths: np.ndarray, layout: str) -> tuple[Tensor,
 class PairTask(ABC, Generic[B]):
     """One recipe's corpora and model. What a batch of them is, and its loss, its kinds say."""
 
-    def __init__(self, recipe: Recipe, tokenizers: TokenizerPair, train: Pairs, valid: Corpus) -> None:
+    def __init__(self, recipe: PairRecipe, tokenizers: TokenizerPair, train: Pairs, valid: Corpus) -> None:
         self.recipe, self.tokenizers, self.valid_corpus = recipe, tokenizers, valid
         torch.manual_seed(recipe.seed)
         self.model = build(recipe, tokenizers)
@@ -166,6 +166,10 @@ class PairTask(ABC, Generic[B]):
         self.order = BatchOrder(self.pairs.sides, recipe.train.batch_tokens, recipe.seed, padded=padded, only=kept)
         self.d_model = recipe.model.d_model
         self.fingerprints = {"tokenizer": tokenizers.hash, "training text": self.pairs.hash}
+
+    @property
+    def extent(self) -> str:
+        return f"{len(self.order.used):,} pairs, {self.tokenizers.source.vocab_size:,} subwords"
 
     @abstractmethod
     def n_tokens(self, numbers: np.ndarray) -> int: ...
@@ -235,11 +239,11 @@ class TranslationTask(PairTask[TranslationBatch]):
         return Validation(metrics | scores, samples)
 
 
-Kind: TypeAlias = Callable[[Recipe, TokenizerPair, Pairs, Corpus], PairTask[Any]]
+Kind: TypeAlias = Callable[[PairRecipe, TokenizerPair, Pairs, Corpus], PairTask[Any]]
 
 
 def prepare(
-    recipe: Recipe,
+    recipe: PairRecipe,
     tokenizer: Path,
     initial: TokenizerPair | None,
     say: Callable[[str], None],
@@ -274,7 +278,7 @@ def prepare(
     return task
 
 
-def check_tokenizer(recipe: Recipe, prepared: Prepared, say: Callable[[str], None]) -> None:
+def check_tokenizer(recipe: PairRecipe, prepared: Prepared, say: Callable[[str], None]) -> None:
     """Prepared data has its tokenizer already: what the recipe says of it must be true, or counts for nothing."""
     if recipe.model.tie == "all" and not prepared.tokenizers.shared:
         raise RegardError(
@@ -293,7 +297,7 @@ def check_tokenizer(recipe: Recipe, prepared: Prepared, say: Callable[[str], Non
         say(f"[tokenizer] {', '.join(ignored)} counts for nothing: {prepared.folder} has its subwords already.")
 
 
-def whole(recipe: Recipe, split: str, say: Callable[[str], None]) -> Corpus:
+def whole(recipe: PairRecipe, split: str, say: Callable[[str], None]) -> Corpus:
     """The pairs of a split of which both sides say something, and a word on the others."""
     corpus = without_empty(load_required(recipe.data, split))
     if corpus.empty_lines:
@@ -316,7 +320,7 @@ def some(lines: Sequence[int]) -> str:
     return f"line {shown}" if len(lines) == 1 else f"lines {shown}"
 
 
-def learn(recipe: Recipe, corpus: Corpus, say: Callable[[str], None]) -> TokenizerPair:
+def learn(recipe: PairRecipe, corpus: Corpus, say: Callable[[str], None]) -> TokenizerPair:
     say(f"Learning {recipe.tokenizer.vocab_size:,} subwords …")
     return subwords.train(recipe.tokenizer, corpus.source, corpus.target, recipe.seed)
 
@@ -334,7 +338,7 @@ def keep_tokenizers(folder: Path, make: Callable[[], TokenizerPair]) -> None:
 MODELS: dict[str, type[Transformer]] = {"translation": Transformer, "mask_predict": MaskedTransformer}
 
 
-def build(recipe: Recipe, tokenizers: TokenizerPair) -> Transformer:
+def build(recipe: PairRecipe, tokenizers: TokenizerPair) -> Transformer:
     return MODELS[recipe.task](recipe.model, tokenizers.source.vocab_size, tokenizers.target.vocab_size)
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ctypes
 import os
 from dataclasses import replace
+from typing import TypeVar
 
 import torch
 
 from regard.config import TrainConfig
 from regard.errors import RegardError
 
+Train = TypeVar("Train", bound=TrainConfig)
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
 
 
@@ -37,7 +39,7 @@ def pick(name: str) -> torch.device:
         raise RegardError(f"The device {name!r} cannot be used: {reason}.") from error
 
 
-def settle(config: TrainConfig, before: TrainConfig | None) -> TrainConfig:
+def settle(config: Train, before: TrainConfig | None) -> Train:
     """Make `auto` definite: as the run began (`before`), or for a new run as suits the device."""
     if config.precision != "auto":
         return config

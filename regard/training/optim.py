@@ -3,7 +3,7 @@
     lrate = d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5)                (eq. 3)
 
 Steps count from 1. Departures from the paper: none; `linear` is the schedule of those who know their last step, up to a
-peak and down to nothing.
+peak and down to nothing; `constant` goes up and stays.
 
     m ← β₁ m + (1 − β₁) g      v ← β₂ v + (1 − β₂) g²      θ ← θ − lrate · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε)
 
@@ -25,6 +25,8 @@ MOMENTS = ("exp_avg", "exp_avg_sq")  # m and v
 
 def learning_rate(step: int, d_model: int, config: TrainConfig) -> float:
     warmup = config.warmup_steps
+    if config.schedule == "constant":
+        return config.peak_lr * min(1.0, step / warmup)
     if config.schedule == "linear":
         left = (config.steps + 1 - step) / max(1, config.steps + 1 - warmup)
         return config.peak_lr * min(step / warmup, left)

@@ -17,11 +17,10 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from regard.config import Recipe, differences, resolve, to_toml
+from regard.config import PairRecipe, Recipe, differences, resolve, resolve_as, to_toml
 from regard.data.files import locked
 from regard.errors import RegardError
 
@@ -70,9 +69,8 @@ class Run:
         if not run.recipe_file.is_file() and run.path.is_dir() and any(run.visible()):
             raise RegardError(f"{path} is not empty and not a run directory: give another one with --run.")
         if run.steps():
-            theirs = run.recipe
-            files = {key: getattr(recipe.data, key) for key in ("train", "valid", "test", "train_target")}
-            changed = differences(recipe, replace(theirs, data=replace(theirs.data, **files)))
+            theirs, places = run.recipe, tuple(f"{key}:" for key in recipe.PLACES)
+            changed = [line for line in differences(recipe, theirs) if not line.startswith(places)]
             longer = extend and recipe.train.steps >= theirs.train.steps
             if longer and changed and theirs.train.schedule == "linear":
                 raise RegardError(
@@ -112,6 +110,11 @@ class Run:
     @property
     def recipe(self) -> Recipe:
         return resolve(self.recipe_file)
+
+    @property
+    def pair_recipe(self) -> PairRecipe:
+        """Of a run that translates; a clear word where it does not."""
+        return resolve_as(PairRecipe, self.recipe_file)
 
     def steps(self) -> list[int]:
         """The steps of the complete checkpoints, oldest first."""

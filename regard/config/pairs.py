@@ -1,25 +1,13 @@
-"""Recipes: typed sections that hold every default, read from TOML, changed by dotted overrides.
-
-A recipe file holds values only. An unknown key or a wrong type is an error that names the key and the
-nearest right one. `resolve` gives the whole recipe, which is saved with the run and in every checkpoint.
-"""
+"""Recipes that learn from pairs of sequences: text and its translation."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import math
-import tomllib
-import typing
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib import resources
-from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import ClassVar, Literal
 
-from regard.errors import RegardError, nearest
-
-Section = TypeVar("Section")
+from regard.config.checks import at_least, between
+from regard.config.recipe import Recipe, TrainConfig
+from regard.errors import RegardError
 
 
 @dataclass(frozen=True)
@@ -72,6 +60,7 @@ class TokenizerConfig:
 class TransformerConfig:
     """*Attention Is All You Need*, §3 and Table 3; the defaults are its base model."""
 
+    family: Literal["transformer"] = "transformer"
     preset: Literal["", "base", "big"] = ""
     n_layers: int = 6  # N, of the encoder and the decoder
     n_decoder_layers: int = 0  # 0: as many as n_layers
@@ -118,53 +107,25 @@ PRESETS: dict[str, dict[str, object]] = {
 
 
 @dataclass(frozen=True)
-class TrainConfig:
-    """The one loop. Optimiser and schedule: paper §5.3; label smoothing: §5.4; averaging: §6.1."""
+class PairTrainConfig(TrainConfig):
+    """The loop over pairs of sequences. Label smoothing: *Attention Is All You Need*, §5.4."""
 
-    steps: int = 100_000
     batch_tokens: int = 25_000  # per batch and side; in the padded layout padding included
-    accumulate: int = 1  # batches per update; the gradient is that of the one big batch
     label_smoothing: float = 0.1
     r_drop: float = 0.0  # α of R-Drop: two passes with other dropout must agree; 0: one pass
     freeze: Literal["", "base"] = ""  # base: only the block heads are trained, on top of the run named by init
-    schedule: Literal["inverse_sqrt", "linear"] = "inverse_sqrt"  # the paper's, or a line up and a line down
-    warmup_steps: int = 4_000
-    lr_scale: float = 1.0  # times d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5)
-    peak_lr: float = 1e-3  # of the linear schedule
-    beta1: float = 0.9
-    beta2: float = 0.98
-    adam_eps: float = 1e-9
-    clip_norm: float = 0.0  # 0: no clipping (the paper)
     layout: Literal["packed", "padded"] = "packed"  # sentences end to end, or rows of a rectangle with padding
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"  # auto: bfloat16 products on a GPU that has them
-    recompute: bool = False  # compute layers again in the backward pass: less memory, one more forward pass
-    deterministic: bool = False  # bit-exact on a GPU too, at some cost
-    device: str = "auto"
-    threads: int = 0  # 0: torch's own choice
-    report_every: int = 100
-    valid_every: int = 1_000
     valid_sentences: int = 200  # translated for BLEU at each validation; the loss uses the whole set
     best_by: Literal["loss", "bleu"] = "loss"
-    patience: int = 0  # validations without improvement before stopping; 0: never
-    save_every: int = 1_000
-    keep: int = 5  # newest checkpoints kept; the best is always kept
-    average: int = 5  # newest checkpoints averaged at the end; 0: none
-    ema: float = 0.0  # decay of a moving average of the weights, kept beside them; 0: none
-    tensorboard: bool = True
 
     def __post_init__(self) -> None:
-        at_least(
-            self, "train", steps=1, batch_tokens=1, accumulate=1, warmup_steps=1, threads=0, report_every=1,
-            valid_every=1, valid_sentences=0, patience=0, save_every=1, keep=1, average=0,
-        )  # fmt: skip
-        at_least(self, "train", lr_scale=0.0, peak_lr=0.0, clip_norm=0.0, adam_eps=0.0, r_drop=0.0)
-        between(self, "train", 0.0, 1.0, "label_smoothing", "beta1", "beta2", "ema")
+        super().__post_init__()
+        at_least(self, "train", batch_tokens=1, valid_sentences=0, r_drop=0.0)
+        between(self, "train", 0.0, 1.0, "label_smoothing")
         if self.batch_tokens > 2**31:
             raise RegardError(f"train.batch_tokens = {self.batch_tokens} must be at most {2**31}.")
         if self.best_by == "bleu" and not self.valid_sentences:
             raise RegardError('train.best_by = "bleu" needs train.valid_sentences of at least 1.')
-        if self.average > self.keep:
-            raise RegardError(f"train.average = {self.average} needs train.keep of at least as many.")
 
 
 @dataclass(frozen=True)
@@ -217,17 +178,16 @@ class DecodeConfig:
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """Everything that decides a run."""
+class PairRecipe(Recipe):
+    """Everything that decides a run of translation, from left to right or masked tokens all at once."""
 
-    name: str = "run"
-    task: Literal["translation", "mask_predict"] = "translation"  # from left to right, or masked tokens all at once
-    seed: int = 1
-    init: str = ""  # another run whose weights and tokenizer this one starts from
+    PLACES: ClassVar[tuple[str, ...]] = ("data.train", "data.valid", "data.test", "data.train_target")
+
+    task: Literal["translation", "mask_predict"] = "translation"
     data: DataConfig = field(default_factory=DataConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     model: TransformerConfig = field(default_factory=TransformerConfig)
-    train: TrainConfig = field(default_factory=TrainConfig)
+    train: PairTrainConfig = field(default_factory=PairTrainConfig)
     decode: DecodeConfig = field(default_factory=DecodeConfig)
 
     def __post_init__(self) -> None:
@@ -246,7 +206,6 @@ class Recipe:
         for key in FOREIGN[self.task]:
             if getattr(self.decode, key) != getattr(DecodeConfig, key):
                 raise RegardError(foreign(self.task, key))
-
         if self.model.block_heads > 1 and self.task != "translation":
             raise RegardError(f'model.block_heads means nothing to task = "{self.task}": leave it out.')
         if self.model.block_heads > 1 and self.train.r_drop:
@@ -279,195 +238,3 @@ def foreign(task: str, key: str) -> str:
         f'decode.{key} means nothing to a model of task = "{task}", whose keys are decode.{", decode.".join(own)}: '
         "leave it out."
     )
-
-
-def at_least(section: object, where: str, **minima: float) -> None:
-    for key, minimum in minima.items():
-        if getattr(section, key) < minimum:
-            raise RegardError(f"{where}.{key} = {getattr(section, key)} must be at least {minimum}.")
-
-
-def between(section: object, where: str, low: float, high: float, *keys: str) -> None:
-    for key in keys:
-        if not low <= getattr(section, key) < high:
-            raise RegardError(f"{where}.{key} = {getattr(section, key)} must lie in [{low:g}, {high:g}).")
-
-
-# --- reading ---------------------------------------------------------------------------------------------
-
-
-def resolve(
-    recipe: str | Path | Mapping[str, Any] | Recipe, overrides: Mapping[str, Any] | Iterable[str] = ()
-) -> Recipe:
-    """A recipe from a shipped name, a TOML file, a nested mapping or another recipe, with dotted overrides
-    (`{"train.steps": 500}` or `["train.steps=500"]`) applied last."""
-    if isinstance(recipe, Recipe):
-        values = to_dict(recipe)
-    elif isinstance(recipe, Mapping):
-        values = json.loads(json.dumps(recipe))  # a deep copy of plain values
-    else:
-        path = find(str(recipe))
-        values = load_toml(path)
-        locate(values, Path.cwd() if path in shipped().values() else path.parent)
-    if not isinstance(overrides, Mapping):
-        overrides = dict(parse_override(text) for text in overrides)
-    if isinstance(recipe, Recipe):  # every key of it is explicit, so a preset must be spelled out
-        values["model"].update(PRESETS.get(overrides.get("model.preset", ""), {}))
-    for key, value in overrides.items():
-        *sections, last = key.split(".")
-        place = values
-        for name in sections:
-            place = place.setdefault(name, {})
-            if not isinstance(place, dict):
-                raise RegardError(f"Recipe key {key}: {name} is a single value, not a section.")
-        place[last] = value
-    locate(values, Path.cwd())
-    return read_section(Recipe, values, "")
-
-
-def locate(values: dict[str, Any], folder: Path) -> None:
-    """Make the paths of text files absolute, so that a run can be used from any folder. In a recipe file they
-    are relative to the file, elsewhere to the current folder."""
-    data = values.get("data")
-    if not isinstance(data, dict):
-        return
-    for split in ("train", "valid", "test"):
-        files = data.get(split)
-        if isinstance(files, list) and all(isinstance(file, str) for file in files):
-            data[split] = [str((folder / file).resolve()) for file in files]
-    for key in ("prepared", "train_target"):
-        if isinstance(data.get(key), str) and data[key]:
-            data[key] = str((folder / data[key]).resolve())
-
-
-def shipped() -> dict[str, Path]:
-    """The recipes inside the package, by name."""
-    folder = Path(str(resources.files("regard") / "recipes"))
-    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
-
-
-def find(name: str) -> Path:
-    path = Path(name)
-    if path.suffix == ".toml" or path.exists():
-        if path.is_dir():
-            raise RegardError(
-                f"{name} is a folder, not a recipe; to go on with a run, give its recipe and --run {name}."
-            )
-        if not path.is_file():
-            raise RegardError(f"No recipe file {name}.")
-        return path
-    if name not in shipped():
-        raise RegardError(
-            f"No recipe named {name}{nearest(name, shipped())}; shipped are {', '.join(shipped())}, "
-            "or give the path of a .toml file."
-        )
-    return shipped()[name]
-
-
-def load_toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise RegardError(f"{path} is not valid TOML: {error}.") from None
-    except UnicodeDecodeError:
-        raise RegardError(f"{path} is not UTF-8 text.") from None
-
-
-def parse_override(text: str) -> tuple[str, Any]:
-    """`train.steps=500` as a key and a TOML value; what is no TOML value is taken as a string."""
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise RegardError(f"Override {text!r} has no '=': write section.key=value, e.g. train.steps=500.")
-    try:
-        return key.strip(), tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        return key.strip(), value.strip()
-
-
-def read_section(kind: type[Section], values: Mapping[str, Any], where: str) -> Section:
-    """Build a section from plain values, checking every key and type; `where` is the dotted path so far."""
-    hints = typing.get_type_hints(kind)
-    for key in values:
-        if key not in hints:
-            raise RegardError(f"Unknown recipe key {where}{key}{nearest_key(where + key)}.")
-    if kind is TransformerConfig:
-        preset = read_value(hints["preset"], values.get("preset", ""), "model.preset")
-        values = {**PRESETS.get(preset, {}), **values}
-    built = {}
-    for key, value in values.items():
-        if dataclasses.is_dataclass(hints[key]):
-            if not isinstance(value, Mapping):
-                raise RegardError(f"Recipe key {where}{key} is a section: write [{where}{key}] and its keys.")
-            built[key] = read_section(hints[key], value, f"{where}{key}.")
-        else:
-            built[key] = read_value(hints[key], value, f"{where}{key}")
-    return kind(**built)
-
-
-def nearest_key(key: str) -> str:
-    """A hint at the right dotted key: one that ends alike, or else one that looks alike."""
-    keys = [*flatten(to_dict(Recipe())), *(f.name for f in dataclasses.fields(Recipe))]
-    last = key.rpartition(".")[2]
-    same = [known for known in keys if known.endswith(f".{last}")]
-    return f" (did you mean {same[0]}?)" if same else nearest(key, keys)
-
-
-NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text in quotes"}
-
-
-def read_value(hint: Any, value: Any, key: str) -> Any:
-    """`value` checked against a field's type: int, float, bool, str, Literal[...] or tuple[str, ...]."""
-    if typing.get_origin(hint) is Literal:
-        choices = typing.get_args(hint)
-        if value not in choices:
-            named = ", ".join(repr(choice) for choice in choices if choice)
-            raise RegardError(f"Recipe key {key} = {value!r} must be one of {named}{nearest(str(value), choices)}.")
-        return value
-    if typing.get_origin(hint) is tuple:
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise RegardError(f'Recipe key {key} must be a list such as ["a.en", "a.de"], not {value!r}.')
-        return tuple(value)
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if type(value) is not hint:
-        raise RegardError(f"Recipe key {key} must be {NAMES[hint]}, not {value!r}.")
-    if hint is float and not math.isfinite(value):
-        raise RegardError(f"Recipe key {key} must be a finite number, not {value!r}.")
-    return value
-
-
-# --- writing and comparing -------------------------------------------------------------------------------
-
-
-def to_dict(recipe: Recipe | TransformerConfig) -> dict[str, Any]:
-    """Plain values, as JSON and TOML know them."""
-    values: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(recipe)))
-    return values
-
-
-def to_toml(recipe: Recipe) -> str:
-    """The resolved recipe as TOML; JSON's scalars and lists of strings are TOML's too."""
-    top, sections = [], []
-    for key, value in to_dict(recipe).items():
-        if isinstance(value, dict):
-            lines = [f"{name} = {json.dumps(item, ensure_ascii=False)}" for name, item in value.items()]
-            sections.append("\n".join([f"[{key}]", *lines]))
-        else:
-            top.append(f"{key} = {json.dumps(value, ensure_ascii=False)}")
-    return "\n\n".join(["\n".join(top), *sections]) + "\n"
-
-
-def differences(ours: Recipe | TransformerConfig, theirs: Recipe | TransformerConfig) -> list[str]:
-    """One line for each key in which two recipes or sections differ: `train.steps: 100 here, 200 there`."""
-    here, there = flatten(to_dict(ours)), flatten(to_dict(theirs))
-    return [f"{key}: {here[key]!r} here, {there[key]!r} there" for key in here if here[key] != there[key]]
-
-
-def flatten(values: Mapping[str, Any], where: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, dict):
-            flat |= flatten(value, f"{where}{key}.")
-        else:
-            flat[f"{where}{key}"] = value
-    return flat

@@ -1,0 +1,62 @@
+"""Recipes: typed sections that hold every default, read from TOML, changed by dotted overrides.
+
+A recipe file holds values only. An unknown key or a wrong type is an error that names the key and the nearest right
+one. `resolve` gives the whole recipe, which is saved with the run and in every checkpoint. Its `task` decides which
+sections it has: `pairs` holds those of sequence pairs. `[model]` may be one of several kinds, told apart by `family`.
+"""
+
+from regard.config.checks import at_least, between
+from regard.config.pairs import (
+    FOREIGN,
+    PRESETS,
+    DataConfig,
+    DecodeConfig,
+    PairRecipe,
+    PairTrainConfig,
+    TokenizerConfig,
+    TransformerConfig,
+    foreign,
+)
+from regard.config.reading import (
+    RECIPES,
+    differences,
+    find,
+    flatten,
+    parse_override,
+    read_section,
+    read_value,
+    resolve,
+    resolve_as,
+    shipped,
+    to_dict,
+    to_toml,
+)
+from regard.config.recipe import Recipe, TrainConfig
+
+__all__ = [
+    "FOREIGN",
+    "PRESETS",
+    "RECIPES",
+    "DataConfig",
+    "DecodeConfig",
+    "PairRecipe",
+    "PairTrainConfig",
+    "Recipe",
+    "TokenizerConfig",
+    "TrainConfig",
+    "TransformerConfig",
+    "at_least",
+    "between",
+    "differences",
+    "find",
+    "flatten",
+    "foreign",
+    "parse_override",
+    "read_section",
+    "read_value",
+    "resolve",
+    "resolve_as",
+    "shipped",
+    "to_dict",
+    "to_toml",
+]

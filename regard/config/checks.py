@@ -1,0 +1,17 @@
+"""Bounds of a section's values."""
+
+from __future__ import annotations
+
+from regard.errors import RegardError
+
+
+def at_least(section: object, where: str, **minima: float) -> None:
+    for key, minimum in minima.items():
+        if getattr(section, key) < minimum:
+            raise RegardError(f"{where}.{key} = {getattr(section, key)} must be at least {minimum}.")
+
+
+def between(section: object, where: str, low: float, high: float, *keys: str) -> None:
+    for key in keys:
+        if not low <= getattr(section, key) < high:
+            raise RegardError(f"{where}.{key} = {getattr(section, key)} must lie in [{low:g}, {high:g}).")

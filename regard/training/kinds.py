@@ -1,0 +1,31 @@
+"""What a task brings to a run. To give the loop a new one: its recipe in `config`, its `Task`, and its kind here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from regard.tasks.task import Task
+from regard.training import pairs
+from regard.training.run import Run
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How runs of a task begin, are opened, and report. Each takes recipes of the task's own kind."""
+
+    prepare: Callable[[Any, Run, Run | None, Say], Task[Any]]  # recipe, run, the run it starts from, a place for words
+    open: Callable[[Sequence[Run], str, str], Any]  # runs, which weights, device: the trained model, ready for use
+    report: Callable[[Any, Any, Run], str]  # what `open` gives, recipe, run: scores and pictures for the run's report/
+    last_words: str  # said before the report, which takes a while
+
+
+PAIRS = Kind(pairs.prepare, pairs.open_translator, pairs.report, "Translating the test text, scoring and drawing …")
+KINDS = {"translation": PAIRS, "mask_predict": PAIRS}
+
+
+def kind_of(task: str) -> Kind:
+    return KINDS[task]
