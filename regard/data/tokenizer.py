@@ -110,10 +110,15 @@ class Tokenizer:
         return Ragged.join([Ragged.of(self.encode(sentences[start : start + chunk])) for start in starts])
 
     def decode(self, tokens: Sequence[int]) -> str:
-        shown = [token for token in tokens if token > EOS]
+        return self.decode_all([tokens])[0]
+
+    def decode_all(self, sequences: Sequence[Sequence[int]]) -> list[str]:
+        """The text of each."""
+        shown = [[token for token in tokens if token > EOS] for tokens in sequences]
         if self.vocabulary is None:
-            return str(self.processor.decode(shown))
-        return str(self.processor.decode_pieces(self.pieces(shown)))
+            texts: list[str] = self.processor.decode(shown, num_threads=os.cpu_count() or 1)
+            return texts
+        return [str(self.processor.decode_pieces(self.pieces(tokens))) for tokens in shown]
 
     def pieces(self, tokens: Sequence[int]) -> list[str]:
         if self.vocabulary is not None:

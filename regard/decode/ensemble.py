@@ -22,7 +22,7 @@ class Ensemble:
             step.enter(slots, sentences)
 
     def __call__(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
-        log_probs = [step(tokens, positions, longest).log_softmax(-1) for step in self.steps]
+        log_probs = [step(tokens, positions, longest).float().log_softmax(-1) for step in self.steps]
         return torch.stack(log_probs).logsumexp(0) - math.log(len(self.steps))
 
     def reorder(self, parents: Tensor, longest: int) -> None:

@@ -27,6 +27,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from regard.nn import kernels
+
 ROWS = 8  # of a vocabulary's size that a CPU's cache holds
 BLOCK = 128  # numbers of which the largest stands for all, where the best of many are looked for
 
@@ -39,7 +41,8 @@ class Step(Protocol):
         slots there are."""
 
     def __call__(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
-        """Logits of the next token, (B, W, V), or any log-probabilities up to a constant for each hypothesis.
+        """Logits of the next token, (B, W, V), or any log-probabilities up to a constant for each hypothesis, in any
+        floating type.
 
         tokens: (B, W), the last of each   positions: (B,), how many came before it   longest: above all positions
         """
@@ -287,18 +290,14 @@ def advance(
     last = state.tokens.gather(2, (here - 1).clamp(min=0)[:, None, None].expand(-1, W, 1))[:, :, 0]
     last = last.masked_fill((here == 0)[:, None], options.start)
     logits = step(last, here, longest)
-    total = log_sums(logits)  # before anything is barred: what is left keeps its probability
-    for token in options.banned:
-        logits[:, :, token] = -torch.inf
-    for constraint in constraints:
-        constraint.bar(logits, state)
     if sampler:
+        logits, total = allowed(logits, options, state, constraints)
         tokens = sampler.draw(logits, state)
         parents = torch.arange(W, device=tokens.device).expand_as(tokens)
         log_probs = state.log_probs + logits.gather(2, tokens[:, :, None])[:, :, 0] - total
         ranked = W
     else:
-        log_probs, parents, tokens, ranked = continuations(logits, total, state, constraints)
+        log_probs, parents, tokens, ranked = continuations(logits, options, state, constraints)
     length = here + 1
     sequences = state.tokens.gather(1, parents[:, :, None].expand(-1, -1, state.tokens.shape[2]))  # (B, C, L)
     sequences = sequences.scatter(2, here[:, None, None].expand(-1, sequences.shape[1], 1), tokens[:, :, None])
@@ -319,13 +318,41 @@ def advance(
         constraint.follow(parents, tokens)
 
 
+def allowed(
+    logits: Tensor, options: SearchOptions, state: State, constraints: Sequence[Constraint]
+) -> tuple[Tensor, Tensor]:
+    """The logits in float32, −∞ where a token may not come, and log Σ exp of them before: what is left keeps its
+    probability."""
+    logits = logits.float()
+    total = log_sums(logits)
+    for token in options.banned:
+        logits[:, :, token] = -torch.inf
+    for constraint in constraints:
+        constraint.bar(logits, state)
+    return logits, total
+
+
+def best_of_each(
+    logits: Tensor, options: SearchOptions, state: State, constraints: Sequence[Constraint], k: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The k best tokens of every hypothesis: their logits and themselves, (B, W, k), log Σ exp of all logits, and the
+    logits, −∞ where constraints forbid a token."""
+    if kernels.usable(logits) and not constraints:
+        from regard.nn.kernels.ranking import MOST, MOST_BANNED, ranked
+
+        if k <= MOST and len(options.banned) <= MOST_BANNED:
+            return *ranked(logits, options.banned, k), logits
+    logits, total = allowed(logits, options, state, constraints)
+    return *largest(logits, k), total, logits
+
+
 def continuations(
-    logits: Tensor, total: Tensor, state: State, constraints: Sequence[Constraint]
+    logits: Tensor, options: SearchOptions, state: State, constraints: Sequence[Constraint]
 ) -> tuple[Tensor, Tensor, Tensor, int]:
     """The 2·W best of the W × V continuations: log-probabilities, parents and tokens, (B, 2·W), best first, so that W
     survive even if every hypothesis could end; and how many of them, from the first, may end."""
     _, W, V = logits.shape
-    values, tokens = largest(logits, min(2 * W, V))  # of every hypothesis
+    values, tokens, total, logits = best_of_each(logits, options, state, constraints, min(2 * W, V))
     for proposed in (constraint.propose() for constraint in constraints):
         if proposed is not None:
             more = logits.gather(2, proposed.clamp(min=0))

@@ -156,6 +156,7 @@ class Translator:
                 hypotheses = self.decode(
                     [encoded[i] for i in numbers], n_best, config, count, [demands[i] for i in numbers], barred
                 )
+                texts = iter(self.tokenizers.target.decode_all([one.tokens for best in hypotheses for one in best]))
                 for i, best in zip(numbers, hypotheses, strict=True):
                     if not best:
                         raise RegardError(
@@ -163,7 +164,12 @@ class Translator:
                             "and repeats contradict one another."
                         )
                     cut = len(whole[i]) - len(encoded[i])
-                    found[i] = [self.translation(sentences[i], encoded[i], h, cut) for h in best]
+                    found[i] = [
+                        Translation(
+                            sentences[i], next(texts), one.score, one.log_prob, encoded[i], one.tokens, cut, one.calls
+                        )
+                        for one in best
+                    ]
                 done += len(numbers)
         if watched and filled:  # what a capture around this call gets: the finished translations, fed once
             best_of = [found[i][0] for i in filled]
@@ -323,12 +329,6 @@ class Translator:
         """A sentence as long as the model has positions for, the end symbol kept."""
         longest = self.longest
         return tokens if len(tokens) <= longest else [*tokens[: longest - 1], EOS]
-
-    def translation(self, source: str, tokens: list[int], hypothesis: Hypothesis, cut: int) -> Translation:
-        text = self.tokenizers.target.decode(hypothesis.tokens)
-        return Translation(
-            source, text, hypothesis.score, hypothesis.log_prob, tokens, hypothesis.tokens, cut, hypothesis.calls
-        )
 
     def feed(self, sources: list[list[int]], targets: list[list[int]]) -> Tensor:
         """Logits (B, T, V) of given outputs, in one pass (teacher forcing)."""

@@ -4,6 +4,9 @@ A search holds B sentences in as many slots, with W hypotheses each. What a deco
 all hypotheses of a slot (`Memory`): they are W queries to the same keys. What each has produced is its own (`Past`) and
 moves when the hypotheses do. It may be Q positions longer at a time; a position that is fed again replaces what was
 kept there, and what is kept of later ones is not seen: to take something back, feed what shall stand in its place.
+
+On a GPU one kernel does a step of either, and instead of keys and values a table of `ancestors` moves
+(`regard.nn.kernels.stepping`).
 """
 
 from __future__ import annotations
@@ -60,15 +63,27 @@ class Past:
             for width in (attention.d_k, attention.d_v)
         )
 
+    def reach(self, longest: int) -> None:
+        """Have room for so many positions."""
+        if longest > self.k.shape[2]:
+            more = -(-(longest - self.k.shape[2]) // GROWTH) * GROWTH
+            self.k, self.v = (F.pad(old, (0, 0, 0, more)) for old in (self.k, self.v))
+
+    def by_kernel(self, x: Tensor, positions: Tensor, ancestors: Tensor, beam: int) -> Tensor:
+        """x: (R, D), one position more of every hypothesis   positions: (R,), its number   ancestors: (R, room)"""
+        from regard.nn.kernels.stepping import past_attention
+
+        projected = linear(x, self.weight, self.bias)
+        context = past_attention(projected, self.k, self.v, ancestors, positions, beam)
+        return linear(context, self.attention.w_o.weight, self.attention.w_o.bias)
+
     def __call__(self, x: Tensor, positions: Tensor, future: Tensor) -> Tensor:
         """x: (R·Q, D), Q positions more of every hypothesis   positions: (R, Q), their numbers
         future: (R·H, Q, K), as `future(positions, K, H)` has it"""
         H, d_k, d_v, (R, Q), longest = (
             self.attention.n_heads, self.attention.d_k, self.attention.d_v, positions.shape, future.shape[-1]
         )  # fmt: skip
-        if longest > self.k.shape[2]:
-            more = -(-(longest - self.k.shape[2]) // GROWTH) * GROWTH
-            self.k, self.v = (F.pad(old, (0, 0, 0, more)) for old in (self.k, self.v))
+        self.reach(longest)
         projected = linear(x, self.weight, self.bias).unflatten(0, (R, Q))
         q, k, v = (part.unflatten(-1, (H, -1)) for part in projected.split([H * d_k, H * d_k, H * d_v], dim=-1))
         every = torch.arange(R, device=x.device)[:, None]
@@ -105,6 +120,14 @@ class Memory:
         for kept, projection in ((self.k, self.attention.w_k), (self.v, self.attention.w_v)):
             new = projection(source).unflatten(-1, (self.attention.n_heads, -1)).transpose(1, 2)
             kept[slots, :, : source.shape[1]] = new
+
+    def by_kernel(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """x: (R, D)   lengths: (B,), of the sources"""
+        from regard.nn.kernels.stepping import memory_attention
+
+        w_q, w_o = self.attention.w_q, self.attention.w_o
+        q = linear(x, w_q.weight, w_q.bias)
+        return linear(memory_attention(q, self.k, self.v, lengths, len(x) // len(self.k)), w_o.weight, w_o.bias)
 
     def __call__(self, x: Tensor, barred: Tensor) -> Tensor:
         """x: (R, D)   barred: (B, 1, S), −∞ on what is no source."""

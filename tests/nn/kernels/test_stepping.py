@@ -1,0 +1,105 @@
+"""The kernels of a decoding step equal torch's operations."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from regard.config import TransformerConfig
+from regard.decode.recorded import Recorded
+from regard.decode.search import SearchOptions, search
+from regard.models.stepping import TransformerStep
+from regard.models.transformer import Transformer
+from regard.nn import kernels
+from regard.nn.cache import attend
+from regard.nn.kernels.ranking import ranked
+from regard.nn.kernels.stepping import KEYS, memory_attention, past_attention
+
+
+@pytest.mark.parametrize(("beam", "d_k", "d_v"), [(1, 8, 8), (3, 12, 10), (4, 16, 16)])
+def test_the_past_is_read_where_its_ancestors_wrote_it(beam: int, d_k: int, d_v: int) -> None:
+    torch.manual_seed(0)
+    B, H, room = 3, 2, KEYS + 20
+    R = B * beam
+    positions = torch.tensor([0, KEYS + 9, 5]).repeat_interleave(beam)
+    k, v = torch.randn(R, H, room, d_k), torch.randn(R, H, room, d_v)
+    ancestors = torch.randint(0, beam, (R, room), dtype=torch.int32)
+    projected = torch.randn(R, H * (2 * d_k + d_v))
+    kept_k, kept_v = k.clone(), v.clone()
+    context = past_attention(projected, k, v, ancestors, positions, beam)
+    for row, here in enumerate(positions.tolist()):
+        q, key, value = projected[row].split([H * d_k, H * d_k, H * d_v])
+        writers = row // beam * beam + ancestors[row, :here].long()
+        own_k, own_v = (kept[writers, :, torch.arange(here)] for kept in (kept_k, kept_v))  # (here, H, d)
+        keys = torch.cat([own_k, key.view(1, H, d_k)]).transpose(0, 1)
+        values = torch.cat([own_v, value.view(1, H, d_v)]).transpose(0, 1)
+        torch.testing.assert_close(
+            context[row].view(H, d_v), attend(q.view(H, 1, d_k), keys, values, None)[:, 0], rtol=1e-5, atol=1e-5
+        )
+        assert torch.equal(k[row, :, here], key.view(H, d_k))
+        assert torch.equal(v[row, :, here], value.view(H, d_v))
+        kept_k[row, :, here], kept_v[row, :, here] = key.view(H, d_k), value.view(H, d_v)
+    assert torch.equal(k, kept_k), "something else was written"
+    assert torch.equal(v, kept_v)
+
+
+def test_hypotheses_of_a_slot_share_its_source() -> None:
+    torch.manual_seed(0)
+    B, beam, H, S, d_k, d_v = 3, 2, 2, KEYS + 8, 12, 8
+    k, v, q = torch.randn(B, H, S, d_k), torch.randn(B, H, S, d_v), torch.randn(B * beam, H * d_k)
+    lengths = torch.tensor([1, KEYS + 3, 0])
+    context = memory_attention(q, k, v, lengths, beam).view(B, beam, H, d_v)
+    for slot, n in enumerate(lengths.tolist()[:2]):
+        queries = q.view(B, beam, H, d_k)[slot].transpose(0, 1)
+        expected = attend(queries, k[slot, :, :n], v[slot, :, :n], None).transpose(0, 1)
+        torch.testing.assert_close(context[slot], expected, rtol=1e-5, atol=1e-5)
+    assert torch.equal(context[2], torch.zeros(beam, H, d_v))  # an empty source gives nothing
+
+
+@pytest.mark.parametrize(("V", "k"), [(300, 2), (5_000, 8), (129, 5)])
+def test_ranking_is_topk_and_logsumexp(V: int, k: int) -> None:
+    torch.manual_seed(0)
+    logits = 3 * torch.randn(2, 2, V)
+    logits[0, 0, 7], logits[1, 1, 3] = 40.0, -torch.inf
+    banned = (7, 0, V - 1)
+    values, tokens, totals = ranked(logits, banned, k)
+    torch.testing.assert_close(totals, logits.logsumexp(-1))  # the banned ones count
+    allowed = logits.clone()
+    allowed[:, :, list(banned)] = -torch.inf
+    expected, at = allowed.topk(k)
+    assert torch.equal(values, expected)
+    assert torch.equal(tokens, at)
+
+
+def test_ranking_finds_neighbours_in_one_block() -> None:
+    logits = torch.zeros(1, 1_000)
+    logits[0, 130:138] = torch.arange(8.0) + 1
+    values, tokens, _ = ranked(logits, (), 8)
+    assert values.tolist() == [[8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0]]
+    assert tokens.tolist() == [[137, 136, 135, 134, 133, 132, 131, 130]]
+
+
+@pytest.mark.parametrize(("beam", "slots"), [(1, 2), (3, 2)])
+def test_a_search_by_kernels_finds_the_same(beam: int, slots: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sentences that wait, leave and enter, hypotheses that change places, with and without slots that stay."""
+    torch.manual_seed(1)
+    config = TransformerConfig(n_layers=1, d_model=16, d_ff=24, n_heads=2, d_k=6, d_v=8, output_bias=True)
+    model = Transformer(config, 150).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(2.0)  # so that hypotheses differ
+    sources = [[*range(4 + i, 4 + i + n), 2] for i, n in enumerate((5, 4, 1))]
+    options = SearchOptions(1, 2, beam_size=beam, n_best=beam, banned=(0, 1, 3))
+    limits = [len(source) + 3 for source in sources]
+    found = []
+    for use, recorded in ((False, False), (True, False), (True, True)):
+        monkeypatch.setattr(kernels, "usable", lambda x, use=use: use)
+        step = TransformerStep(model, sources, beam)
+        bench = Recorded(step, slots, 8, 8, options) if recorded else None
+        with torch.inference_mode():
+            found.append(search(step, limits, options, torch.device("cpu"), slots, bench=bench))
+        assert (step.ancestors is not None) == use
+    for plain, *others in zip(*found, strict=True):
+        for other in others:
+            assert [h.tokens for h in other] == [h.tokens for h in plain]
+            assert [h.score for h in other] == pytest.approx([h.score for h in plain], abs=1e-4)
