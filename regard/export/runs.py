@@ -14,7 +14,7 @@ from regard.data.tokenizer import BOS, EOS, PAD, UNK, TokenizerPair
 from regard.errors import RegardError
 from regard.tasks.translation import build
 from regard.training import checkpoint
-from regard.training.checkpoint import Progress
+from regard.training.checkpoint import Progress, Snapshot
 from regard.training.device import settle
 from regard.training.optim import Adam
 from regard.training.run import Run
@@ -45,7 +45,7 @@ def write_run(path: Path, recipe: PairRecipe, tokenizers: TokenizerPair, tensors
         for parameter in optimiser.parameters:
             optimiser.begin(parameter)
         progress = Progress(step=FIRST, best_step=FIRST)
-        checkpoint.save(new, progress, model, optimiser, {"tokenizer": tokenizers.hash})
+        checkpoint.save(new, Snapshot.take(progress, model, optimiser, {"tokenizer": tokenizers.hash}))
         new.point_best(FIRST)
         if path.exists():
             path.rmdir()

@@ -13,7 +13,7 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,22 +47,42 @@ class Progress:
     ended: bool = False  # early stopping has ended the run
 
 
-def save(run: Run, progress: Progress, model: nn.Module, optimiser: Adam, fingerprints: dict[str, str]) -> None:
-    """Write the checkpoint of a step; on failure leave everything as it was.
+@dataclass(frozen=True)
+class Snapshot:
+    """All of a checkpoint in memory of its own, so that training goes on while it is written.
 
     `fingerprints` identify what the run depends on beside its recipe: tokenizer and data.
     """
-    final = run.checkpoint(progress.step)
-    new = run.checkpoints / f".new-{progress.step}"
-    device = next(model.parameters()).device
-    with explained(f"The checkpoint of step {progress.step}", run.checkpoints, new):
+
+    progress: Progress
+    model: dict[str, Tensor]
+    training: dict[str, Tensor]  # moments of the optimiser, states of the random numbers
+    fingerprints: dict[str, str]
+    machine: dict[str, Any]
+
+    @classmethod
+    def take(cls, progress: Progress, model: nn.Module, optimiser: Adam, fingerprints: dict[str, str]) -> Snapshot:
+        device = next(model.parameters()).device
+        training = {**moments(model, optimiser), **random_states(device)}
+        ours, theirs = (
+            {name: tensor.to("cpu", copy=True) for name, tensor in tensors.items()}
+            for tensors in (weights(model), training)
+        )
+        return cls(replace(progress), ours, theirs, fingerprints, machine(device))
+
+
+def save(run: Run, snapshot: Snapshot) -> None:
+    """Write the checkpoint of a step; on failure leave everything as it was."""
+    step = snapshot.progress.step
+    final, new = run.checkpoint(step), run.checkpoints / f".new-{step}"
+    with explained(f"The checkpoint of step {step}", run.checkpoints, new):
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(parents=True)
-        save_file(weights(model), new / "model.safetensors")
-        save_file({**moments(model, optimiser), **random_states(device)}, new / "training.safetensors")
+        for name, tensors in zip(FILES, (snapshot.model, snapshot.training), strict=True):
+            save_file(tensors, new / name)
         state = {
-            "format": FORMAT, "progress": asdict(progress), "recipe": to_dict(run.recipe),
-            "fingerprints": fingerprints, "machine": machine(device),
+            "format": FORMAT, "progress": asdict(snapshot.progress), "recipe": to_dict(run.recipe),
+            "fingerprints": snapshot.fingerprints, "machine": snapshot.machine,
             "checksums": {name: file_hash(new / name) for name in FILES},
         }  # fmt: skip
         (new / "state.json").write_text(json.dumps({**state, "checksum": digest(state)}, indent=1))

@@ -32,12 +32,13 @@ from regard.errors import Interrupted, RegardError
 from regard.tasks.task import B, Task, move
 from regard.training import checkpoint, device, ranks
 from regard.training.captured import Captured
-from regard.training.checkpoint import Progress
+from regard.training.checkpoint import Progress, Snapshot
 from regard.training.memory import Fitting
 from regard.training.optim import Adam, learning_rate
 from regard.training.prefetch import ahead
 from regard.training.progress import Display, say
 from regard.training.run import Run
+from regard.training.writer import Writer
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class Loop(Generic[B]):
         self.update_loss = torch.zeros((), device=self.device)
         self.unreported = torch.zeros((), device=self.device)
         self.saved = -1  # the step of the newest checkpoint
+        self.writer = Writer()
         self.stop_asked = False
 
     def train(self) -> None:
@@ -79,18 +81,20 @@ class Loop(Generic[B]):
             self.rehearse()
         began, first = time.perf_counter(), self.progress.step
         display = Display(self.run, first, self.config.steps, self.console, self.config.tensorboard)
-        with display, self.watching(), ahead(self.updates(), self.device) as updates:
+        with display, self.watching(), self.writer, ahead(self.updates(), self.device) as updates:
             while not self.done:
                 self.one_step(next(updates), display)
                 if ranks.any_of(self.stop_asked):
                     self.save()
+                    ranks.lead(self.writer.wait)
                     raise Interrupted(
                         f"Stopped. Saved step {self.progress.step} in {self.run.path}; "
                         "the same command goes on from there."
                     )
             self.save()
+            ranks.lead(self.writer.wait)
             if self.config.average:
-                ranks.lead(lambda: checkpoint.average(self.run, self.scheduled()[-self.config.average :]))
+                ranks.lead(lambda: checkpoint.average(self.run, self.scheduled(self.progress)[-self.config.average :]))
         done = self.progress.step - first
         took = f"{done:,} steps in {time.perf_counter() - began:,.0f} s." if done else "This run had already finished."
         say(self.console, took)
@@ -211,16 +215,22 @@ class Loop(Generic[B]):
         self.saved = progress.step
 
     def write(self) -> None:
-        progress = self.progress
-        checkpoint.save(self.run, progress, self.model, self.optimiser, self.task.fingerprints)
+        """Take note of everything now; the disk may take its time."""
+        self.writer.wait()
+        snapshot = Snapshot.take(self.progress, self.model, self.optimiser, self.task.fingerprints)
+        self.writer.begin(partial(self.put_down, snapshot))
+
+    def put_down(self, snapshot: Snapshot) -> None:
+        progress = snapshot.progress
+        checkpoint.save(self.run, snapshot)
         if progress.best_step:
             self.run.point_best(progress.best_step)
-        self.run.keep({progress.step, progress.best_step, *self.scheduled()[-self.config.keep :]})
+        self.run.keep({progress.step, progress.best_step, *self.scheduled(progress)[-self.config.keep :]})
 
-    def scheduled(self) -> list[int]:
+    def scheduled(self, progress: Progress) -> list[int]:
         """The checkpoints that every run of this recipe has: not those of an interruption, nor of a best."""
-        ended = self.progress.ended or self.progress.step == self.config.steps
-        last = self.progress.step if ended else 0
+        ended = progress.ended or progress.step == self.config.steps
+        last = progress.step if ended else 0
         return [step for step in self.run.steps() if step % self.config.save_every == 0 or step == last]
 
     def newest(self) -> int:

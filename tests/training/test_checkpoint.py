@@ -152,10 +152,10 @@ fit({**recipe, "train": {**recipe["train"], "steps": 4}}, run + "-probe")
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 import regard.training.checkpoint as checkpoint
 whole = checkpoint.save
-def limited(run, progress, *rest):
-    if progress.step == 8:  # from here on no file can grow beyond a few kilobytes
+def limited(run, snapshot):
+    if snapshot.progress.step == 8:  # from here on no file can grow beyond a few kilobytes
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
-    return whole(run, progress, *rest)
+    return whole(run, snapshot)
 checkpoint.save = limited
 try:
     fit(recipe, run)
