@@ -46,7 +46,7 @@ class TransformerStep:
         self.barred = next(self.model.decoder.parameters()).new_zeros(slots, 1, source_room)
         self.attended = self.barred.new_zeros(slots, self.beam, source_room)
         self.lengths = torch.zeros(slots, dtype=torch.long, device=self.barred.device)
-        if kernels.usable(self.barred):
+        if kernels.usable_in_steps(self.barred):
             room = self.layers[0][1].k.shape[2]
             self.ancestors = self.lengths.new_zeros(slots * self.beam, room, dtype=torch.int32)
 
