@@ -21,9 +21,9 @@ from regard.decode.constraints import Coverage, Forbidden, MinLength, NoRepeats,
 from regard.decode.engine import Engine
 from regard.decode.ensemble import Ensemble
 from regard.decode.phrases import Spelling, automaton
-from regard.decode.recorded import Recorded
+from regard.decode.recorded import KeptBench
 from regard.decode.sampling import Drawer, Sampling
-from regard.decode.search import Constraint, Hypothesis, SearchOptions, search
+from regard.decode.search import Constraint, Hypothesis, SearchOptions, search, work
 from regard.errors import RegardError
 from regard.models.blockwise import TransformerBlockStep
 from regard.models.stepping import TransformerStep
@@ -92,7 +92,7 @@ class Translator:
         self.partners = [partner.eval() for partner in partners]
         self.spelling = Spelling(tokenizers.target)
         self.in_precision: dict[str, list[Transformer]] = {}
-        self.benches: dict[tuple[SearchOptions, int, int, int, str], Recorded] = {}
+        self.benches: dict[tuple[object, ...], KeptBench] = {}
 
     def named_modules(self) -> Iterator[tuple[str, nn.Module]]:
         """The network's modules, so that `capture` takes a translator too."""
@@ -215,17 +215,22 @@ class Translator:
         if config.blockwise:
             if constraints or sampler or self.partners:
                 raise RegardError("Blockwise decoding knows no constraints, samples or ensembles: leave it out.")
-            blocks = self.block_step(ordered, n_best, config.precision)
-            whole = decode_blocks(blocks, limits, options, self.device, config.batch_sentences, progress)
-            return [[one] for _, one in sorted(zip(order, whole, strict=True), key=lambda pair: pair[0])]
-        bench = None
+            if n_best > 1:
+                raise RegardError(
+                    "Blockwise decoding finds what greedy search finds, one translation: leave out n_best."
+                )
         if config.recorded and not (constraints or sampler or self.partners):
             bench = self.bench(ordered, limits, options, config)
-            step = bench.step
-        found = search(
-            step, limits, options, self.device, config.batch_sentences, progress=progress, constraints=constraints,
-            sampler=sampler, bench=bench,
-        )  # fmt: skip
+            found = work(bench.recorded, [bench.step], limits, self.device, progress)
+        elif config.blockwise:
+            blocks = self.block_step(ordered, config.precision)
+            slots = config.batch_sentences
+            found = [[one] for one in decode_blocks(blocks, limits, options, self.device, slots, progress)]
+        else:
+            found = search(
+                step, limits, options, self.device, config.batch_sentences, progress=progress, constraints=constraints,
+                sampler=sampler,
+            )  # fmt: skip
         return [hypotheses for _, hypotheses in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
 
     def networks(self, precision: str) -> list[Transformer]:
@@ -240,16 +245,21 @@ class Translator:
 
     def bench(
         self, sources: list[list[int]], limits: list[int], options: SearchOptions, config: DecodeConfig
-    ) -> Recorded:
+    ) -> KeptBench:
         """Slots that are ready for these sources: those of an earlier search like this one, where there are."""
         slots = min(config.batch_sentences, 2 ** (len(sources) - 1).bit_length())
         source_room, room = max(32, 2 ** (len(sources[0]) - 1).bit_length()), -(-max(limits) // 64) * 64
-        key = options, slots, source_room, room, config.precision
+        key = options, slots, source_room, room, config.precision, config.blockwise
         if key not in self.benches:
             if len(self.benches) == BENCHES:
                 self.benches.pop(next(iter(self.benches)))  # the oldest: they take memory
-            step = TransformerStep(self.networks(config.precision)[0], sources, options.beam_size)
-            self.benches[key] = Recorded(step, slots, source_room, room, options)
+            if config.blockwise:
+                self.benches[key] = KeptBench.of_blocks(
+                    self.block_step(sources, config.precision), slots, source_room, room, options
+                )
+            else:
+                step = TransformerStep(self.networks(config.precision)[0], sources, options.beam_size)
+                self.benches[key] = KeptBench.of_search(step, slots, source_room, room, options)
         self.benches[key].step.sources = sources
         return self.benches[key]
 
@@ -290,10 +300,8 @@ class Translator:
                 raise RegardError(f"The required phrase {phrase!r} has {len(tokens)} tokens: at most {LONGEST_PHRASE}.")
         return Demand(prefix, required)
 
-    def block_step(self, sources: list[list[int]], n_best: int, precision: str) -> TransformerBlockStep:
+    def block_step(self, sources: list[list[int]], precision: str) -> TransformerBlockStep:
         """The model as blockwise decoding asks for it."""
-        if n_best > 1:
-            raise RegardError("Blockwise decoding finds what greedy search finds, one translation: leave out n_best.")
         (model,) = self.networks(precision)
         heads = model.block_heads
         if heads is None:
