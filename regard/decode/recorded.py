@@ -13,7 +13,7 @@ from dataclasses import fields, replace
 import torch
 
 from regard.decode.search import SearchOptions, State, advance
-from regard.models.stepping import TransformerStep
+from regard.models.stepping import ModelStep
 
 STRIDE = 32  # positions by which recordings differ
 
@@ -23,7 +23,7 @@ class Recorded:
 
     late = 1
 
-    def __init__(self, step: TransformerStep, slots: int, source_room: int, room: int, options: SearchOptions) -> None:
+    def __init__(self, step: ModelStep, slots: int, source_room: int, room: int, options: SearchOptions) -> None:
         """source_room, room: the longest source and the longest output there is place for."""
         self.step, self.options, self.slots, self.source_room = step, options, slots, source_room
         self.device = step.device

@@ -1,61 +1,62 @@
-"""The Transformer one token at a time, as a search asks for it (`regard.decode.search.Step`)."""
+"""Models one token at a time, as a search asks for it (`regard.decode.search.Step`): what they share, and the
+Transformer. The others are beside their models."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.transformer import DecoderLayer, Transformer
 from regard.nn.cache import Memory, Past, future
 from regard.nn.layout import Packed, Padded
 from regard.nn.linear import linear
 
 
-class TransformerStep:
+class ModelStep:
     """Decoding of some of many sources, `beam` hypotheses each. Sources must come longest first.
 
-    `watched`: a decoder layer, from 0, whose attention to the source is added up, the mean of its heads.
+    `watched`: an attention to the source, by its place in `cross_attentions`, whose weights are added up, the mean of
+    its heads. What a kind of model keeps for each slot, and for each of the R = B·W hypotheses, its own class says.
     """
 
     def __init__(
-        self, model: Transformer, sources: Sequence[Sequence[int]], beam: int, watched: int | None = None
+        self, model: EncoderDecoder, sources: Sequence[Sequence[int]], beam: int, watched: int | None = None
     ) -> None:
-        self.model, self.sources, self.beam, self.watched = model, sources, beam, watched
-        self.layers: list[tuple[DecoderLayer, Past, Memory]] = []
+        self.network, self.sources, self.beam, self.watched = model, sources, beam, watched
+        self.reserved = False
         self.barred = torch.empty(0)  # (B, 1, S), −∞ where a slot's source has no position
         self.attended = torch.empty(0)  # (B, W, S), the attention each position has had; 1 where there is none
 
     @property
     def device(self) -> torch.device:
-        return next(self.model.parameters()).device
+        return self.network.output.weight.device
 
     def reserve(self, slots: int, source_room: int, room: int = 0) -> None:
         """Make place for so many sources of at most `source_room` tokens, and for so many tokens of each output; more
         comes when it is needed."""
-        for layer in self.model.decoder.layers:
-            assert isinstance(layer, DecoderLayer)
-            past = Past(layer.self_attn, slots, self.beam, room)
-            self.layers.append((layer, past, Memory(layer.cross_attn, slots, source_room)))
-        self.barred = next(self.model.decoder.parameters()).new_zeros(slots, 1, source_room)
+        self.barred = self.network.output.weight.new_zeros(slots, 1, source_room)
         self.attended = self.barred.new_zeros(slots, self.beam, source_room)
+        self.make_room(slots, source_room, room)
+        self.reserved = True
 
     def enter(self, slots: Tensor, sentences: Sequence[int]) -> None:
         sources = [self.sources[sentence] for sentence in sentences]
         lengths = [len(source) for source in sources]
         layout = Padded.of(lengths).to(slots.device)
         src = Packed.of(lengths).pad(torch.tensor([token for source in sources for token in source]))
-        memory = self.model.encode(src.to(slots.device), layout)
-        if not self.layers:
+        memory = self.network.encode(src.to(slots.device), layout)
+        if not self.reserved:
             self.reserve(len(slots), layout.size)
         self.barred[slots] = -torch.inf
         self.barred[slots, :, : layout.size] = self.barred.new_zeros(layout.mask.shape).masked_fill_(
             ~layout.mask, -torch.inf
         )[:, None]
         self.attended[slots] = (self.barred[slots] == -torch.inf).to(self.attended.dtype)
-        for _, _, kept in self.layers:
-            kept.enter(slots, memory)
+        self.put(slots, memory)
 
     def __call__(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
         """tokens: (B, W)   positions: (B,)   → (B, W, V)"""
@@ -64,7 +65,66 @@ class TransformerStep:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """(…, D) → (…, V)"""
-        return linear(hidden, self.model.output.weight, self.model.output.bias).float()
+        return linear(hidden, self.network.output.weight, self.network.output.bias).float()
+
+    def reorder(self, parents: Tensor, longest: int) -> None:
+        B, W = parents.shape
+        rows = (parents + W * torch.arange(B, device=parents.device)[:, None]).flatten()
+        if W == 1 or (not rows.is_cuda and bool((rows == torch.arange(B * W)).all())):
+            return
+        if self.watched is not None:
+            self.attended = self.attended.gather(1, parents[:, :, None].expand_as(self.attended))
+        self.move(rows, longest)
+
+    def keep(self, slots: Tensor) -> None:
+        rows = self.rows(slots)
+        self.barred, self.attended = self.barred[slots], self.attended[slots]
+        self.leave(slots, rows)
+
+    def rows(self, slots: Tensor) -> Tensor:
+        """The hypotheses of these slots."""
+        return (slots[:, None] * self.beam + torch.arange(self.beam, device=slots.device)).flatten()
+
+    def make_room(self, slots: int, source_room: int, room: int) -> None:
+        """Tensors that stay where they are until somebody leaves: recorded steps write to them (`decode.recorded`)."""
+        raise NotImplementedError
+
+    def put(self, slots: Tensor, memory: Any) -> None:
+        """What the encoder says of new sources, into their slots; their hypotheses have produced nothing."""
+        raise NotImplementedError
+
+    def hidden(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
+        """What the decoder says at one position more. tokens: (R,)   positions: (R, 1), below `longest`   → (R, D)"""
+        raise NotImplementedError
+
+    def move(self, rows: Tensor, longest: int) -> None:
+        """Hypothesis i goes on from what `rows[i]` was."""
+        raise NotImplementedError
+
+    def leave(self, slots: Tensor, rows: Tensor) -> None:
+        """Go on with these slots and hypotheses alone, in this order."""
+        raise NotImplementedError
+
+
+class TransformerStep(ModelStep):
+    """The Transformer: keys and values of all positions so far."""
+
+    def __init__(
+        self, model: Transformer, sources: Sequence[Sequence[int]], beam: int, watched: int | None = None
+    ) -> None:
+        super().__init__(model, sources, beam, watched)
+        self.model = model
+        self.layers: list[tuple[DecoderLayer, Past, Memory]] = []
+
+    def make_room(self, slots: int, source_room: int, room: int) -> None:
+        for layer in self.model.decoder.layers:
+            assert isinstance(layer, DecoderLayer)
+            past = Past(layer.self_attn, slots, self.beam, room)
+            self.layers.append((layer, past, Memory(layer.cross_attn, slots, source_room)))
+
+    def put(self, slots: Tensor, memory: Tensor) -> None:
+        for _, _, kept in self.layers:
+            kept.enter(slots, memory)
 
     def hidden(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
         """What the decoder says at Q positions more. tokens: (R·Q,)   positions: (R, Q), below `longest` → (R·Q, D)"""
@@ -81,19 +141,11 @@ class TransformerStep:
             self.attended = self.attended + self.layers[self.watched][2].weights.mean(dim=1)
         return model.decoder.norm(x)
 
-    def reorder(self, parents: Tensor, longest: int) -> None:
-        B, W = parents.shape
-        rows = (parents + W * torch.arange(B, device=parents.device)[:, None]).flatten()
-        if W == 1 or (not rows.is_cuda and bool((rows == torch.arange(B * W)).all())):
-            return
-        if self.watched is not None:
-            self.attended = self.attended.gather(1, parents[:, :, None].expand_as(self.attended))
+    def move(self, rows: Tensor, longest: int) -> None:
         for _, past, _ in self.layers:
             past.move(rows, longest)
 
-    def keep(self, slots: Tensor) -> None:
-        rows = (slots[:, None] * self.beam + torch.arange(self.beam, device=slots.device)).flatten()
-        self.barred, self.attended = self.barred[slots], self.attended[slots]
+    def leave(self, slots: Tensor, rows: Tensor) -> None:
         for _, past, memory in self.layers:
             past.keep(rows)
             memory.keep(slots)

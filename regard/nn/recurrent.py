@@ -89,7 +89,7 @@ def unrolled(kind: str, x: Tensor, state: State, weights: Weights) -> Tensor:
 
 # --- torch's fused layers, which do the work -------------------------------------------------------------
 
-FUSED: dict[str, type[nn.RNNBase]] = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
+FUSED: dict[str, type[nn.RNN | nn.LSTM | nn.GRU]] = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 
 
 class Layer(nn.Module):
@@ -103,8 +103,7 @@ class Layer(nn.Module):
 
     @property
     def weights(self) -> Weights:
-        fused = self.fused
-        return Weights(fused.weight_ih_l0, fused.weight_hh_l0, fused.bias_ih_l0, fused.bias_hh_l0)
+        return Weights(*self.fused.all_weights[0])
 
     def forward(self, x: Tensor, state: Tensor | None = None) -> Tensor:
         """x: (B, N, d_in)   state: (P, B, H), before the first; zeros where it is left out   → (B, N, H)"""
@@ -118,7 +117,8 @@ class Layer(nn.Module):
     def step(self, x: Tensor, state: Tensor) -> Tensor:
         """One position more. x: (B, d_in)   state: (P, B, H) → (P, B, H), of which the first part is the output"""
         with torch.autocast(x.device.type, enabled=False):
-            x, w = x.to(self.weights.w.dtype), self.weights
+            w = self.weights
+            x, state = x.to(w.w.dtype), state.to(w.w.dtype)
             if self.kind == "lstm":
                 return torch.stack(torch.lstm_cell(x, state.unbind(0), *w))
             cell = torch.gru_cell if self.kind == "gru" else torch.rnn_tanh_cell
