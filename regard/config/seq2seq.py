@@ -45,7 +45,9 @@ class RecurrentConfig:
                 f'{self.d_memory} and {self.d_hidden}: change model.d_encoder, or set model.attention = "general".'
             )
         if self.context and self.attention != "none":
-            raise RegardError('model.context is for model.attention = "none": with attention there is one for each step.')
+            raise RegardError(
+                'model.context is for model.attention = "none": with attention there is one for each step.'
+            )
         if self.input_feeding and self.attention in ("none", "additive"):
             raise RegardError(
                 f"model.input_feeding means nothing to model.attention = {self.attention!r}"

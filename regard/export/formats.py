@@ -101,7 +101,9 @@ def export(run: Path, to: str, out: Path, quantization: str = "float32", weights
     if recipe.model.family == "transformer":
         refused = kind.refusals(recipe.model)
     elif to != "safetensors":
-        refused = [f'A model of model.family = "{recipe.model.family}" is a run of our own alone: --to safetensors holds it']
+        refused = [
+            f'A model of model.family = "{recipe.model.family}" is a run of our own alone: --to safetensors holds it'
+        ]
     if recipe.task != "translation" and to != "safetensors":
         refused = [f'A model of task = "{recipe.task}" is a run of our own alone: --to safetensors holds it']
     if refused:

@@ -15,8 +15,8 @@ gave out (additive attention, input feeding), training walks along the target; e
 call of torch's fused layer, and attention to all of it one product.
 
 Departures from the papers: o_t is one tanh layer for all kinds (Bahdanau et al. have a maxout layer); embeddings and
-output share a matrix unless `tie` says otherwise; decoder states begin from the encoder's last h alone, an LSTM's c too,
-by a learned map; the source is not reversed.
+output share a matrix unless `tie` says otherwise; decoder states, an LSTM's c too, begin from the encoder's last h by a
+learned map; the source is not reversed.
 """
 
 from __future__ import annotations
@@ -59,9 +59,7 @@ class Bridge(nn.Module):
     def __init__(self, config: RecurrentConfig, n_layers: int) -> None:
         super().__init__()
         self.n_parts = PARTS[config.cell]
-        self.layers = nn.ModuleList(
-            nn.Linear(config.d_memory, self.n_parts * config.d_hidden) for _ in range(n_layers)
-        )
+        self.layers = nn.ModuleList(nn.Linear(config.d_memory, self.n_parts * config.d_hidden) for _ in range(n_layers))
 
     def forward(self, last: Tensor) -> Tensor:
         """last: (L', B, d) → (L, P, B, H). An upper layer without a counterpart begins from the encoder's last."""
@@ -118,7 +116,8 @@ class Decoder(nn.Module):
 
     def look(self, query: Tensor, source: Source | None) -> tuple[Tensor, Tensor]:
         """query: (R, H) → context (R, d), weights (B, W, S)"""
-        assert self.cross_attn is not None and source is not None
+        assert self.cross_attn is not None
+        assert source is not None
         context, weights = self.cross_attn(query.unflatten(0, (len(source.values), -1)), source)
         return context.flatten(0, 1), weights
 
@@ -173,7 +172,8 @@ class CurrentStateDecoder(Decoder):
 
     def forward(self, y: Tensor, encoded: Encoded) -> Tensor:
         source, tops = self.source(encoded), self.cells(y, self.begin(encoded).state)
-        assert self.cross_attn is not None and source is not None
+        assert self.cross_attn is not None
+        assert source is not None
         context, weights = self.cross_attn(tops, source)
         self.cross_attn.show(weights)
         return self.output(tops, context)

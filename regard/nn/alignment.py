@@ -6,8 +6,8 @@
     general:     qᵀ W h                              (ibid.)
     scaled dot:  qᵀ h / √d                           (Vaswani et al. 2017, §3.2.1)
 
-What depends on the source alone (`keys`) is computed once for a sentence. A query that may attend to nothing gets zeros.
-Departures from the papers: none.
+What depends on the source alone (`keys`) is computed once for a sentence. A query that may attend to nothing gets
+zeros. Departures from the papers: none.
 """
 
 from __future__ import annotations

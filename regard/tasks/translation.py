@@ -382,7 +382,9 @@ def freeze_base(model: EncoderDecoder) -> None:
         model.block_heads.requires_grad_(True)
 
 
-def block_loss(model: EncoderDecoder, batch: TranslationBatch, label_smoothing: float, only_heads: bool = False) -> Tensor:
+def block_loss(
+    model: EncoderDecoder, batch: TranslationBatch, label_smoothing: float, only_heads: bool = False
+) -> Tensor:
     """The mean of the k losses of each position, for the next token and the k − 1 after it; `only_heads`: of these.
 
     Summed over real tokens; a token beyond the end of its sentence counts nothing.

@@ -68,7 +68,8 @@ def test_a_source_of_nothing_gives_zeros_and_finite_gradients(kind: str) -> None
     attention, query, memory = made(kind)
     query.requires_grad_()
     context, weights = attention(query, attention.source(memory, torch.zeros(B, S, dtype=torch.bool)))
-    assert not context.any() and not weights.any()
+    assert not context.any()
+    assert not weights.any()
     (gradient,) = torch.autograd.grad(context.sum(), query, allow_unused=True)
     assert gradient is None or not gradient.any()
 
