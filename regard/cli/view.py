@@ -31,5 +31,6 @@ def view(
     translation = model.search([sentence])[0][0]
     if not translation.target_tokens:
         raise RegardError("The sentence is empty: there is nothing to look at.")
+    picture = alignment_picture(model, translation)
     page, png = draw(model, translation, output or Run.open(run).report, name)
-    print(f"{translation.text}\n\n{alignment_picture(model, translation)}\n\n{page}\n{png}")
+    print(f"{translation.text}\n\n{picture}\n\n{page}\n{png}")

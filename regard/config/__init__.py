@@ -11,6 +11,7 @@ from regard.config.pairs import (
     PRESETS,
     DataConfig,
     DecodeConfig,
+    PairModel,
     PairRecipe,
     PairTrainConfig,
     TokenizerConfig,
@@ -23,6 +24,7 @@ from regard.config.reading import (
     find,
     flatten,
     parse_override,
+    read_model,
     read_section,
     read_value,
     resolve,
@@ -32,16 +34,20 @@ from regard.config.reading import (
     to_toml,
 )
 from regard.config.recipe import Recipe, TrainConfig
+from regard.config.seq2seq import ConvolutionalConfig, RecurrentConfig
 
 __all__ = [
     "FOREIGN",
     "PRESETS",
     "RECIPES",
+    "ConvolutionalConfig",
     "DataConfig",
     "DecodeConfig",
+    "PairModel",
     "PairRecipe",
     "PairTrainConfig",
     "Recipe",
+    "RecurrentConfig",
     "TokenizerConfig",
     "TrainConfig",
     "TransformerConfig",
@@ -52,6 +58,7 @@ __all__ = [
     "flatten",
     "foreign",
     "parse_override",
+    "read_model",
     "read_section",
     "read_value",
     "resolve",

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, TypeVar
 
-from regard.config.pairs import PRESETS, PairRecipe, TransformerConfig
+from regard.config.pairs import PRESETS, PairModel, PairRecipe, TransformerConfig
 from regard.config.recipe import Recipe
 from regard.errors import RegardError, nearest
 
@@ -160,6 +160,12 @@ def read_section(
     return kind(**built)
 
 
+def read_model(values: Mapping[str, Any]) -> PairModel:
+    """The [model] section of a recipe for sequence pairs alone."""
+    section: PairModel = read_section(chosen(sections_of(PairModel), values, "model.family"), values, "model.")
+    return section
+
+
 def sections_of(hint: Any) -> list[type]:
     """The kinds of section a field may hold: one, or several told apart by their `family`; none for a single value."""
     kinds = typing.get_args(hint) if isinstance(hint, UnionType) else (hint,)
@@ -218,7 +224,7 @@ def read_value(hint: Any, value: Any, key: str) -> Any:
 # --- writing and comparing -------------------------------------------------------------------------------
 
 
-def to_dict(recipe: Recipe | TransformerConfig) -> dict[str, Any]:
+def to_dict(recipe: Recipe | PairModel) -> dict[str, Any]:
     """Plain values, as JSON and TOML know them."""
     values: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(recipe)))
     return values
@@ -236,7 +242,7 @@ def to_toml(recipe: Recipe) -> str:
     return "\n\n".join(["\n".join(top), *sections]) + "\n"
 
 
-def differences(ours: Recipe | TransformerConfig, theirs: Recipe | TransformerConfig) -> list[str]:
+def differences(ours: Recipe | PairModel, theirs: Recipe | PairModel) -> list[str]:
     """One line for each key in which two recipes or sections differ: `train.steps: 100 here, 200 there`."""
     here, there = flatten(to_dict(ours)), flatten(to_dict(theirs))
     keys = dict.fromkeys([*here, *there])

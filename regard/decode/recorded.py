@@ -19,7 +19,7 @@ from regard.decode import blockwise
 from regard.decode.blockwise import BlockState
 from regard.decode.search import SearchOptions, State, advance
 from regard.models.blockwise import TransformerBlockStep
-from regard.models.stepping import TransformerStep
+from regard.models.stepping import ModelStep
 
 STRIDE = 32  # positions by which recordings differ
 S = TypeVar("S", bound=State)
@@ -105,13 +105,11 @@ class KeptBench:
     source_room, room: the longest source and the longest output there is place for
     """
 
-    step: TransformerStep
+    step: ModelStep
     recorded: Recorded[Any]
 
     @classmethod
-    def of_search(
-        cls, step: TransformerStep, slots: int, source_room: int, room: int, options: SearchOptions
-    ) -> KeptBench:
+    def of_search(cls, step: ModelStep, slots: int, source_room: int, room: int, options: SearchOptions) -> KeptBench:
         room = rounded(room)
         step.reserve(slots, source_room, room)
         state = State.empty(slots, room, options, step.device)

@@ -26,8 +26,10 @@ from regard.decode.sampling import Drawer, Sampling
 from regard.decode.search import Constraint, Hypothesis, SearchOptions, search, work
 from regard.errors import RegardError
 from regard.models.blockwise import TransformerBlockStep
-from regard.models.stepping import TransformerStep
-from regard.models.transformer import Transformer
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.families import step_of
+from regard.models.stepping import ModelStep
+from regard.models.transformer import a_transformer
 from regard.nn.attention import capture, recording
 from regard.nn.layout import Packed, Padded
 
@@ -81,17 +83,17 @@ class Translator:
     def __init__(
         self,
         name: str,
-        model: Transformer,
+        model: EncoderDecoder,
         tokenizers: TokenizerPair,
         config: DecodeConfig,
-        partners: Sequence[Transformer] = (),
+        partners: Sequence[EncoderDecoder] = (),
         engine: Engine | None = None,
     ) -> None:
         self.name, self.model, self.tokenizers, self.config = name, model.eval(), tokenizers, config
         self.engine = engine
         self.partners = [partner.eval() for partner in partners]
         self.spelling = Spelling(tokenizers.target)
-        self.in_precision: dict[str, list[Transformer]] = {}
+        self.in_precision: dict[str, list[EncoderDecoder]] = {}
         self.benches: dict[tuple[object, ...], KeptBench] = {}
 
     def named_modules(self) -> Iterator[tuple[str, nn.Module]]:
@@ -205,8 +207,8 @@ class Translator:
         limits = [self.limit(len(source), demand, config) for source, demand in zip(ordered, asked, strict=True)]
         watched = self.alignment_layer if config.coverage_penalty else None
         models = self.networks(config.precision)
-        steps = [TransformerStep(model, ordered, beam, watched) for model in models]
-        step = Ensemble(steps) if self.partners else steps[0]
+        steps = [step_of(model, ordered, beam, watched) for model in models]
+        step: ModelStep | Ensemble = Ensemble(steps) if self.partners else steps[0]
         constraints = self.constraints(config, asked, barred, beam)
         if config.coverage_penalty:
             constraints.append(Coverage(step, config.coverage_penalty))
@@ -233,10 +235,11 @@ class Translator:
             )  # fmt: skip
         return [hypotheses for _, hypotheses in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
 
-    def networks(self, precision: str) -> list[Transformer]:
+    def networks(self, precision: str) -> list[EncoderDecoder]:
         """The models in the precision that is asked for. Their weights must not change afterwards."""
         if precision == "auto":
-            precision = "bfloat16" if self.device.type == "cuda" else "float32"
+            half = self.device.type == "cuda" and all(model.bears_half for model in (self.model, *self.partners))
+            precision = "bfloat16" if half else "float32"
         if precision not in self.in_precision:
             models, kind = [self.model, *self.partners], getattr(torch, precision)
             same = all(parameter.dtype == kind for model in models for parameter in model.parameters())
@@ -258,7 +261,7 @@ class Translator:
                     self.block_step(sources, config.precision), slots, source_room, room, options
                 )
             else:
-                step = TransformerStep(self.networks(config.precision)[0], sources, options.beam_size)
+                step = step_of(self.networks(config.precision)[0], sources, options.beam_size)
                 self.benches[key] = KeptBench.of_search(step, slots, source_room, room, options)
         self.benches[key].step.sources = sources
         return self.benches[key]
@@ -309,17 +312,19 @@ class Translator:
                 f"{self.name} predicts one token at a time: train block heads for it with init, model.block_heads = 4 "
                 'and train.freeze = "base", or decode without blockwise.'
             )
-        return TransformerBlockStep(model, heads, sources)
+        return TransformerBlockStep(a_transformer(model, "Blockwise decoding"), heads, sources)
 
     @property
     def alignment_path(self) -> str:
         """The attention from which word alignments are read."""
-        return f"decoder.layers.{self.alignment_layer}.cross_attn"
+        return self.model.cross_attentions[self.alignment_layer]
 
     @property
     def alignment_layer(self) -> int:
         """Its layer, from 0."""
-        layer, n_layers = self.config.alignment_layer, len(self.model.decoder.layers)
+        layer, n_layers = self.config.alignment_layer, len(self.model.cross_attentions)
+        if not n_layers:
+            raise RegardError(f"{self.name} has no attention to the source, and so neither alignments nor coverage.")
         if not -n_layers <= layer < n_layers:
             raise RegardError(f"decode.alignment_layer = {layer}: the decoder has layers 0 to {n_layers - 1}.")
         return layer % n_layers

@@ -1,4 +1,4 @@
-"""Translation: parallel text, the Transformer, label-smoothed cross-entropy (`nn.loss`), BLEU."""
+"""Translation: parallel text, an encoder–decoder, label-smoothed cross-entropy (`nn.loss`), BLEU."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ from regard.data.tokenizer import PAD, SYMBOLS, Ragged, TokenizerPair
 from regard.decode.translator import Translator
 from regard.errors import RegardError
 from regard.evaluate.bleu import bleu
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.families import FAMILIES
 from regard.models.masked import MaskedTransformer
-from regard.models.transformer import Transformer
 from regard.nn.blockwise import targets_ahead
 from regard.nn.layout import Layout, Packed, Padded, Room
 from regard.nn.loss import IGNORED, smoothed_cross_entropy
@@ -155,7 +156,8 @@ class PairTask(ABC, Generic[B]):
         self.model = build(recipe, tokenizers)
         if recipe.train.freeze:
             freeze_base(self.model)
-        self.model.encoder.recompute = self.model.decoder.recompute = recipe.train.recompute
+        if recipe.train.recompute:
+            self.model.recompute_layers()
         self.frozen = bool(recipe.train.freeze)
         kept = fitting(train, recipe.data.max_length)
         self.pairs, self.too_long = train, np.setdiff1d(np.arange(len(train.source)), kept).tolist()
@@ -272,7 +274,7 @@ def prepare(
         tokenizers = TokenizerPair.load(tokenizer)
         pairs, lines = Pairs.encode(tokenizers, train), train.lines
     task = kind(recipe, tokenizers, pairs, valid)
-    limits = f"data.max_length = {recipe.data.max_length}", f"model.max_positions = {recipe.model.max_positions}"
+    limits = f"data.max_length = {recipe.data.max_length}", f"model.max_positions = {task.model.longest}"
     say_left_out(say, "train", task.too_long, lines, len(pairs.source), limits[0])
     say_left_out(say, "valid", task.too_long_to_validate, valid.lines, len(valid), limits[1])
     return task
@@ -335,11 +337,11 @@ def keep_tokenizers(folder: Path, make: Callable[[], TokenizerPair]) -> None:
     new.rename(folder)
 
 
-MODELS: dict[str, type[Transformer]] = {"translation": Transformer, "mask_predict": MaskedTransformer}
-
-
-def build(recipe: PairRecipe, tokenizers: TokenizerPair) -> Transformer:
-    return MODELS[recipe.task](recipe.model, tokenizers.source.vocab_size, tokenizers.target.vocab_size)
+def build(recipe: PairRecipe, tokenizers: TokenizerPair) -> EncoderDecoder:
+    model: Callable[[Any, int, int], EncoderDecoder] = FAMILIES[recipe.model.family].model
+    if recipe.task == "mask_predict":
+        model = MaskedTransformer
+    return model(recipe.model, tokenizers.source.vocab_size, tokenizers.target.vocab_size)
 
 
 def fitting(pairs: Pairs, max_length: int) -> np.ndarray:
@@ -361,26 +363,28 @@ def within(pairs: Pairs, max_length: int) -> tuple[Pairs, list[int]]:
     return Pairs(*pairs.take(kept)), np.setdiff1d(np.arange(len(pairs.source)), kept).tolist()
 
 
-def smoothed_loss(model: Transformer, batch: TranslationBatch, label_smoothing: float) -> Tensor:
+def smoothed_loss(model: EncoderDecoder, batch: TranslationBatch, label_smoothing: float) -> Tensor:
     """Cross-entropy with the smoothed targets, summed over real tokens; padding never meets the vocabulary."""
     hidden = last_hidden(model, batch)
     return smoothed_cross_entropy(hidden, model.output.weight, model.output.bias, batch.expected, label_smoothing)
 
 
-def r_dropped_loss(model: Transformer, batch: TranslationBatch, label_smoothing: float, alpha: float) -> Tensor:
+def r_dropped_loss(model: EncoderDecoder, batch: TranslationBatch, label_smoothing: float, alpha: float) -> Tensor:
     """The same with R-Drop: a second pass, whose dropout is another."""
     passes = last_hidden(model, batch), last_hidden(model, batch)
     return r_drop_loss(*passes, model.output.weight, model.output.bias, batch.expected, label_smoothing, alpha)
 
 
-def freeze_base(model: Transformer) -> None:
+def freeze_base(model: EncoderDecoder) -> None:
     """Leave nothing to be trained but the block heads."""
     model.requires_grad_(False)
     if model.block_heads is not None:
         model.block_heads.requires_grad_(True)
 
 
-def block_loss(model: Transformer, batch: TranslationBatch, label_smoothing: float, only_heads: bool = False) -> Tensor:
+def block_loss(
+    model: EncoderDecoder, batch: TranslationBatch, label_smoothing: float, only_heads: bool = False
+) -> Tensor:
     """The mean of the k losses of each position, for the next token and the k − 1 after it; `only_heads`: of these.
 
     Summed over real tokens; a token beyond the end of its sentence counts nothing.
@@ -396,19 +400,18 @@ def block_loss(model: Transformer, batch: TranslationBatch, label_smoothing: flo
     return total / targets.shape[1]
 
 
-def last_hidden(model: Transformer, batch: TranslationBatch) -> Tensor:
+def last_hidden(model: EncoderDecoder, batch: TranslationBatch) -> Tensor:
     """What the decoder says at each real target position: (n_tokens, D)."""
-    memory = model.encode(batch.src, batch.src_layout)
-    return batch.tgt_layout.real(model.decode(batch.tgt, batch.tgt_layout, memory, batch.src_layout))
+    return batch.tgt_layout.real(model.hidden(batch.src, batch.src_layout, batch.tgt, batch.tgt_layout))
 
 
 @torch.inference_mode()
 def score_pairs(
-    model: Transformer,
+    model: EncoderDecoder,
     pairs: Pairs,
     batch_tokens: int,
     device: torch.device,
-    loss: Callable[[Transformer, TranslationBatch, float], Tensor] = smoothed_loss,
+    loss: Callable[[EncoderDecoder, TranslationBatch, float], Tensor] = smoothed_loss,
 ) -> tuple[float, int]:
     """The negative log-likelihood of references in nats, without smoothing, and their token count."""
     total, n_tokens = 0.0, 0
