@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -22,6 +23,21 @@ class Place:
 
     epoch: int = 0
     index: int = 0
+
+
+class Order(Protocol):
+    """What the loop asks of the order of a task's examples."""
+
+    seed: int
+
+    def take(self, place: Place, n: int) -> tuple[list[np.ndarray], Place]:
+        """The next `n` batches from `place` on, and the place after them."""
+
+    def largest(self, epoch: int) -> np.ndarray:
+        """The batch of an epoch that takes most memory."""
+
+    def positions(self, numbers: np.ndarray) -> int:
+        """The positions of these examples in one batch, padding included where there is any."""
 
 
 class BatchOrder:
