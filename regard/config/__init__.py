@@ -32,6 +32,7 @@ from regard.config.reading import (
     to_toml,
 )
 from regard.config.recipe import Recipe, TrainConfig
+from regard.config.set_tasks import SetRecipe, SetTrainConfig
 
 __all__ = [
     "FOREIGN",
@@ -42,6 +43,8 @@ __all__ = [
     "PairRecipe",
     "PairTrainConfig",
     "Recipe",
+    "SetRecipe",
+    "SetTrainConfig",
     "TokenizerConfig",
     "TrainConfig",
     "TransformerConfig",
