@@ -32,6 +32,7 @@ from regard.config.reading import (
     to_toml,
 )
 from regard.config.recipe import Recipe, TrainConfig
+from regard.config.sets import SetTransformerConfig
 
 __all__ = [
     "FOREIGN",
@@ -42,6 +43,7 @@ __all__ = [
     "PairRecipe",
     "PairTrainConfig",
     "Recipe",
+    "SetTransformerConfig",
     "TokenizerConfig",
     "TrainConfig",
     "TransformerConfig",

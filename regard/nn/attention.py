@@ -98,6 +98,15 @@ class Attending(nn.Module):
         super().__init__()
         self.record: Callable[[Tensor], None] | None = None
 
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool = False, dropout: float = 0.0
+    ) -> Tensor:
+        """`fused_attention`, or the formula written out while its weights are recorded."""
+        if self.record is None:
+            return fused_attention(q, k, v, mask, causal, dropout)
+        self.record(attention_weights(q, k, mask, causal).detach())
+        return attention(q, k, v, mask, causal, dropout)
+
 
 class MultiHeadAttention(Attending):
     """h attentions side by side, each on its own projections of width d_k and d_v."""
@@ -176,15 +185,9 @@ class MultiHeadAttention(Attending):
             q = self.heads(linear(x, self.w_q.weight, self.w_q.bias), layout)  # (B, H, Q, d_k)
             k, v = self.keys_and_values(memory, memory_layout)
             mask = None if memory_layout.full else key_mask(memory_layout.mask)
-        context = self.attend(q, k, v, mask, causal)  # (B, H, Q, d_v)
-        return layout.unpad(context.transpose(1, 2)).flatten(-2)
-
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
         dropout = self.attn_dropout if self.training else 0.0
-        if self.record is None:
-            return fused_attention(q, k, v, mask, causal, dropout)
-        self.record(attention_weights(q, k, mask, causal).detach())
-        return attention(q, k, v, mask, causal, dropout)
+        context = self.attend(q, k, v, mask, causal, dropout)  # (B, H, Q, d_v)
+        return layout.unpad(context.transpose(1, 2)).flatten(-2)
 
     def queries_keys_and_values(self, x: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
         if not self.training:  # a step of decoding is too small to be worth joining the matrices
