@@ -27,6 +27,9 @@ from regard.nn.linear import linear, product_type, side_by_side
 from regard.nn.masks import causal_mask, key_mask
 
 SHORT = 64  # keys, up to which two batched products take the place of the fused kernel on a CPU (docs/log.md)
+MANY = (
+    1024  # queries, beyond which the fused kernel's blocks are full whatever the keys, and weights are not to be kept
+)
 
 
 def attention_weights(q: Tensor, k: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
@@ -57,7 +60,8 @@ def fused_attention(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False, dropout: float = 0.0
 ) -> Tensor:
     """The same function of the same arguments, through `scaled_dot_product_attention` or what is faster."""
-    if q.device.type == "cpu" and k.shape[-2] <= SHORT and torch.is_grad_enabled() and not dropout:
+    small = k.shape[-2] <= SHORT and q.shape[-2] <= MANY
+    if q.device.type == "cpu" and small and torch.is_grad_enabled() and not dropout:
         return batched_attention(q, k, v, mask, causal)
     if causal and (mask is not None or q.shape[-2] != k.shape[-2]):
         past = causal_mask(q.shape[-2], k.shape[-2], q.device)

@@ -291,7 +291,7 @@ class RFF(nn.Module):
         return x
 
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "elu": F.elu, "none": lambda x: x}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "elu": F.elu, "none": nn.Identity()}
 
 
 class RFFp(nn.Module):
