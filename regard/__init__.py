@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from regard.config import SetTransformerConfig as SetTransformerConfig
     from regard.config import TransformerConfig as TransformerConfig
     from regard.decode.translator import Translator as Translator
     from regard.errors import RegardError as RegardError
+    from regard.models.set_transformer import SetTransformer as SetTransformer
     from regard.models.transformer import Transformer as Transformer
     from regard.nn.attention import capture as capture
     from regard.training.load import load as load
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 # `regard --help` does not wait for torch.
 PUBLIC = {
     "RegardError": "regard.errors",
+    "SetTransformer": "regard.models.set_transformer",
+    "SetTransformerConfig": "regard.config",
     "Transformer": "regard.models.transformer",
     "TransformerConfig": "regard.config",
     "Translator": "regard.decode.translator",

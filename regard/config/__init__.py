@@ -33,6 +33,7 @@ from regard.config.reading import (
 )
 from regard.config.recipe import Recipe, TrainConfig
 from regard.config.set_tasks import SetRecipe, SetTrainConfig
+from regard.config.sets import SetTransformerConfig
 
 __all__ = [
     "FOREIGN",
@@ -45,6 +46,7 @@ __all__ = [
     "Recipe",
     "SetRecipe",
     "SetTrainConfig",
+    "SetTransformerConfig",
     "TokenizerConfig",
     "TrainConfig",
     "TransformerConfig",
