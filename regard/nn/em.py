@@ -34,15 +34,9 @@ def em_step(x: Tensor, layout: Layout, mixture: Mixture) -> Mixture:
     r = log_joint(x, layout, mixture).softmax(dim=-1)  # (…, K)
     share = layout.sums(r)  # (B, K)
     enough, total = (share > FEWEST)[..., None], share.clamp(min=FEWEST)[..., None]
-    means = weighted(r, x[..., None, :], layout) / total  # (B, K, d)
+    means = layout.sums(r[..., None] * x[..., None, :]) / total  # (B, K, d)
     means = torch.where(enough, means, mixture.means)
-    variances = weighted(r, (x[..., None, :] - layout.spread(means)) ** 2, layout) / total
+    variances = layout.sums(r[..., None] * (x[..., None, :] - layout.spread(means)) ** 2) / total
     sigmas = torch.where(enough, variances.sqrt().clamp(min=SMALLEST_SIGMA), mixture.sigmas)
     weights = share / layout.lengths.clamp(min=1)[:, None]
     return Mixture(weights.clamp(min=1e-12).log(), means, sigmas)
-
-
-def weighted(r: Tensor, values: Tensor, layout: Layout) -> Tensor:
-    """Σ_i r_ik v_ik: r (…, K), values (…, K or 1, d) in `layout` → (B, K, d)."""
-    products = r[..., None] * values  # (…, K, d)
-    return layout.sums(products.flatten(-2)).unflatten(-1, products.shape[-2:])
