@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from regard.config.set_tasks import ImagesConfig
 from regard.config.sets import SetTransformerConfig
 from regard.models.set_transformer import SetTransformer
+from regard.nn.batch_norm import BatchNorm
 from regard.nn.dropout import dropout
 from regard.nn.layout import Layout
 
@@ -34,7 +35,7 @@ class ImageEncoder(nn.Module):
             for d_in, d_out in zip(channels, channels[1:], strict=False)
         )
         self.norms = nn.ModuleList(
-            nn.BatchNorm2d(width) if config.batch_norm else nn.Identity() for width in channels[1:]
+            BatchNorm(width) if config.batch_norm else nn.Identity() for width in channels[1:]
         )
         for _ in range(config.n_convolutions):
             side = (side + 1) // 2

@@ -24,6 +24,10 @@ class AnomalyTask(SetTask[AnomalyRecipe]):
     def largest(self) -> int:
         return self.recipe.data.size
 
+    @property
+    def element(self) -> tuple[int, ...]:
+        return (self.recipe.data.side, self.recipe.data.side, 3)
+
     def build(self) -> OutlierFinder:
         return OutlierFinder(self.recipe.images, self.recipe.model, self.recipe.data.side, 3)
 

@@ -29,6 +29,10 @@ class ClusteringTask(SetTask[ClusteringRecipe]):
     def largest(self) -> int:
         return self.recipe.data.largest
 
+    @property
+    def element(self) -> tuple[int, ...]:
+        return (D,)
+
     def build(self) -> SetTransformer:
         return SetTransformer(self.recipe.model, D, 1 + 2 * D)
 

@@ -26,6 +26,10 @@ class KeyChainTask(SetTask[KeyChainRecipe]):
     def largest(self) -> int:
         return self.recipe.data.largest
 
+    @property
+    def element(self) -> tuple[int, ...]:
+        return (self.recipe.data.d,)
+
     def build(self) -> SetTransformer:
         return SetTransformer(self.recipe.model, self.recipe.data.d, 1)
 

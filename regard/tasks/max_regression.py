@@ -18,6 +18,10 @@ class MaxRegressionTask(SetTask[MaxRegressionRecipe]):
     def largest(self) -> int:
         return self.recipe.data.largest
 
+    @property
+    def element(self) -> tuple[int, ...]:
+        return (1,)
+
     def build(self) -> SetTransformer:
         return SetTransformer(self.recipe.model, 1, 1)
 

@@ -22,6 +22,10 @@ class PointCloudsTask(SetTask[PointCloudsRecipe]):
     def largest(self) -> int:
         return self.recipe.data.n_points
 
+    @property
+    def element(self) -> tuple[int, ...]:
+        return (3,)
+
     def build(self) -> SetTransformer:
         return SetTransformer(self.recipe.model, 3, N_CLASSES[self.recipe.data.source])
 

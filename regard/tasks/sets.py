@@ -61,6 +61,11 @@ class SetTask(ABC, Generic[R]):
     def largest(self) -> int:
         """The most elements a set of it has."""
 
+    @property
+    @abstractmethod
+    def element(self) -> tuple[int, ...]:
+        """The shape of an element."""
+
     @abstractmethod
     def build(self) -> nn.Module:
         """The model: (x, layout) → output."""

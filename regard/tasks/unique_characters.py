@@ -25,6 +25,10 @@ class UniqueCharactersTask(SetTask[UniqueCharactersRecipe]):
     def largest(self) -> int:
         return self.recipe.data.largest
 
+    @property
+    def element(self) -> tuple[int, ...]:
+        return (SIDE, SIDE)
+
     def build(self) -> ImageSetTransformer:
         return ImageSetTransformer(self.recipe.images, self.recipe.model, SIDE, 1, 1)
 

@@ -114,7 +114,8 @@ class Loop(Generic[B]):
         for numbers in ranks.share(largest, ranks.rank(), ranks.size())[:1]:
             batch = self.task.batch(numbers, self.device)
             moments = 0 if self.optimiser.state else 2 * sum(p.numel() for p in self.optimiser.parameters)
-            self.fitting.rehearse(batch, self.forget, partial(self.gradient, n_tokens=batch.n_tokens), moments)
+            with unchanged(self.model):
+                self.fitting.rehearse(batch, self.forget, partial(self.gradient, n_tokens=batch.n_tokens), moments)
 
     def one_step(self, update: Update[B], display: Display) -> None:
         """An update, and whatever is due after it."""
@@ -265,6 +266,15 @@ class Loop(Generic[B]):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+@contextmanager
+def unchanged(model: nn.Module) -> Iterator[None]:
+    """Put back what a pass of the model changes beside gradients: running statistics, which are not trained."""
+    before = {parameter: parameter.clone() for parameter in model.parameters() if not parameter.requires_grad}
+    yield
+    for parameter, value in before.items():
+        parameter.copy_(value)
 
 
 def diverged(step: int, loss: float, rate: float, run: Run) -> str:
