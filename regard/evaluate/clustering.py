@@ -8,7 +8,7 @@ import numpy as np
 def adjusted_rand_index(ours: np.ndarray, theirs: np.ndarray) -> float:
     """1 where both put the same elements together, 0 on average where they have nothing to do with each other.
 
-        (Σ_ij C(n_ij, 2) − E) / (½ (A + B) − E)    A = Σ_i C(a_i, 2)   B = Σ_j C(b_j, 2)   E = A B / C(n, 2)
+    (Σ_ij C(n_ij, 2) − E) / (½ (A + B) − E)    A = Σ_i C(a_i, 2)   B = Σ_j C(b_j, 2)   E = A B / C(n, 2)
     """
     _, rows = np.unique(ours, return_inverse=True)
     _, columns = np.unique(theirs, return_inverse=True)

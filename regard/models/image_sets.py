@@ -8,6 +8,7 @@ vector agrees with it, so scores go with the images wherever they stand.
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -31,12 +32,9 @@ class ImageEncoder(nn.Module):
         self.config = config
         channels = [colours, *(config.channels * config.growth**i for i in range(config.n_convolutions))]
         self.convolutions = nn.ModuleList(
-            nn.Conv2d(d_in, d_out, 3, stride=2, padding=1)
-            for d_in, d_out in zip(channels, channels[1:], strict=False)
+            nn.Conv2d(d_in, d_out, 3, stride=2, padding=1) for d_in, d_out in pairwise(channels)
         )
-        self.norms = nn.ModuleList(
-            BatchNorm(width) if config.batch_norm else nn.Identity() for width in channels[1:]
-        )
+        self.norms = nn.ModuleList(BatchNorm(width) if config.batch_norm else nn.Identity() for width in channels[1:])
         for _ in range(config.n_convolutions):
             side = (side + 1) // 2
         widths = [channels[-1] * side * side]
@@ -46,7 +44,7 @@ class ImageEncoder(nn.Module):
             width //= 2
         if config.hidden:
             widths += [config.d_out, config.d_out]
-        self.maps = nn.ModuleList(nn.Linear(*pair) for pair in zip(widths, widths[1:], strict=False))
+        self.maps = nn.ModuleList(nn.Linear(*pair) for pair in pairwise(widths))
         self.d_out = widths[-1]
 
     def forward(self, images: Tensor) -> Tensor:
@@ -71,9 +69,7 @@ class ImageEncoder(nn.Module):
 class ImageSetTransformer(nn.Module):
     """A set model on the vectors of images."""
 
-    def __init__(
-        self, images: ImagesConfig, config: SetTransformerConfig, side: int, colours: int, d_out: int
-    ) -> None:
+    def __init__(self, images: ImagesConfig, config: SetTransformerConfig, side: int, colours: int, d_out: int) -> None:
         super().__init__()
         self.images = ImageEncoder(images, side, colours)
         self.sets = SetTransformer(config, self.images.d_out, d_out)

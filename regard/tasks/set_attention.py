@@ -67,7 +67,9 @@ def labelled(seen: dict[str, np.ndarray], elements: list[str]) -> list[Attention
     for path, weights in seen.items():
         _, Q, K = weights.shape
         rows = elements if looker(path) == "element" else [f"{looker(path)} {i}" for i in range(Q)]
-        columns = elements if to_elements(path) else [f"{'seed' if 'decoder' in path else 'point'} {i}" for i in range(K)]
+        columns = (
+            elements if to_elements(path) else [f"{'seed' if 'decoder' in path else 'point'} {i}" for i in range(K)]
+        )
         maps.append(AttentionMap(path, rows, columns, weights))
     return maps
 

@@ -1,6 +1,6 @@
 """Counting unique characters: *Set Transformer*, §5.2: a Poisson rate for each set.
 
-    loss = λ − c log λ + log c!      the answer is the mode of Poisson(λ), ⌊λ⌋
+loss = λ − c log λ + log c!      the answer is the mode of Poisson(λ), ⌊λ⌋
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from regard.config import SetRecipe, resolve_as
+from regard.config import Recipe, SetRecipe, resolve_as
 from regard.errors import RegardError
 from regard.tasks.anomaly import AnomalyTask
 from regard.tasks.clustering import ClusteringTask
@@ -29,11 +29,17 @@ TASKS: dict[str, type[SetTask[Any]]] = {
 }  # fmt: skip
 
 
-def prepare(recipe: SetRecipe, run: Run, parent: Run | None, say: Callable[[str], None]) -> SetTask[Any]:
-    """The task, with the weights of the run it starts from, if there is one. Files that are missing are missed here."""
+def check_data(recipe: Recipe) -> SetTask[Any]:
+    """The task of a recipe, with the files of its sets read: what is missing is missed here."""
     task = TASKS[recipe.task](recipe)
     for split in ("train", "valid"):
         task.stream(split)
+    return task
+
+
+def prepare(recipe: SetRecipe, run: Run, parent: Run | None, say: Callable[[str], None]) -> SetTask[Any]:
+    """The task, with the weights of the run it starts from, if there is one."""
+    task = check_data(recipe)
     if parent:
         checkpoint.copy_weights(task.model, load_weights(parent))
     return task

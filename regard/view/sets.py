@@ -37,10 +37,12 @@ def clusterings_png(panels: Sequence[Clustering], path: Path, title: str) -> Non
     figure = Figure(figsize=(2.6 * columns, 2.6 * rows + 0.5), facecolor="white")
     for number, panel in enumerate(panels):
         axes = figure.add_subplot(rows, columns, number + 1)
-        axes.scatter(*panel.points.T, c=panel.labels, cmap="tab10", vmin=0, vmax=9, s=3, linewidths=0, alpha=0.7)
+        x, y = panel.points.T
+        axes.scatter(x, y, c=panel.labels, cmap="tab10", vmin=0, vmax=9, s=3, linewidths=0, alpha=0.7)
         ellipses(axes, panel.truth, MUTED, ":")
         ellipses(axes, panel.found, INK, "-")
-        axes.scatter(*panel.found[1].T, marker="x", color=INK, s=25, linewidths=1.2)
+        x, y = panel.found[1].T
+        axes.scatter(x, y, marker="x", color=INK, s=25, linewidths=1.2)
         bare(axes)
     figure.suptitle(short_label(title, 100), fontsize=10, color=INK)
     figure.tight_layout()
@@ -51,8 +53,16 @@ def ellipses(axes: Axes, mixture: tuple[np.ndarray, np.ndarray, np.ndarray], col
     for weight, mean, sigma in zip(*mixture, strict=True):
         shown = float(min(1.0, 0.25 + 2 * weight))
         axes.add_patch(
-            Ellipse((mean[0], mean[1]), 4 * sigma[0], 4 * sigma[1], fill=False, color=color, linestyle=style,
-                    linewidth=1.0, alpha=shown)  # fmt: skip
+            Ellipse(
+                (mean[0], mean[1]),
+                4 * sigma[0],
+                4 * sigma[1],
+                fill=False,
+                color=color,
+                linestyle=style,
+                linewidth=1.0,
+                alpha=shown,
+            )
         )
 
 
@@ -105,17 +115,18 @@ def chosen(look: Looks) -> list[int]:
 def draw_collected(axes: Axes, places: np.ndarray, weights: np.ndarray, row: int) -> None:
     strength = weights / max(float(weights.max()), 1e-12)
     order = np.argsort(strength)  # the strongest above the others
-    axes.scatter(*places[order].T, c=strength[order], cmap="Blues", vmin=-0.25, vmax=1, s=3 + 15 * strength[order],
-                 linewidths=0)  # fmt: skip
+    (x, y), strength = places[order].T, strength[order]
+    axes.scatter(x, y, c=strength, cmap="Blues", vmin=-0.25, vmax=1, s=3 + 15 * strength, linewidths=0)
 
 
 def draw_element(axes: Axes, places: np.ndarray, weights: np.ndarray, row: int) -> None:
-    axes.scatter(*places.T, color=GRID, s=4, linewidths=0)
+    x, y = places.T
+    axes.scatter(x, y, color=GRID, s=4, linewidths=0)
     strongest = np.argsort(-weights)[:MOST_LINES]
     for other in strongest:
         part = float(weights[other] / max(float(weights[strongest[0]]), 1e-12))
         axes.plot(*places[[row, other]].T, color=FIRST, linewidth=1.2 * part, alpha=0.8 * part)
-    axes.scatter(*places[row], color=SECOND, s=18, zorder=3)
+    axes.scatter(x[row], y[row], color=SECOND, s=18, zorder=3)
 
 
 def flat(points: np.ndarray) -> np.ndarray:

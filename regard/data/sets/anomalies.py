@@ -90,7 +90,7 @@ def pairs_of(raw: bytes, n_attributes: int, fewest: int) -> np.ndarray:
 
 
 def flickr8k(path: str, split: str, size: int, count: int | None, side: int) -> Anomalies:
-    """Flickr8k as a folder with index.npz (offsets, names), images_jpeg.bin, the captions and the lists of its splits."""
+    """Flickr8k as a folder: index.npz (offsets, names), images_jpeg.bin, the captions and the lists of its splits."""
     images, attributes, parts, fingerprint = read_flickr8k(path, side)
     part = parts[split]
     return Anomalies(images[part], attributes[part], size, count, fingerprint)
@@ -106,11 +106,8 @@ def read_flickr8k(path: str, side: int) -> tuple[np.ndarray, np.ndarray, dict[st
         with np.load(folder / "index.npz", allow_pickle=False) as index:
             offsets, names = index["offsets"], [str(name) for name in index["names"]]
         raw = (folder / "images_jpeg.bin").read_bytes()
-        captions = lzma.open(folder / "Flickr8k.token.txt.xz", "rt", encoding="utf-8").read()
-        lists = {
-            split: lzma.open(folder / f"Flickr_8k.{name}Images.txt.xz", "rt", encoding="utf-8").read().split()
-            for split, name in LISTS.items()
-        }
+        captions = unpacked(folder / "Flickr8k.token.txt.xz")
+        lists = {split: unpacked(folder / f"Flickr_8k.{name}Images.txt.xz").split() for split, name in LISTS.items()}
     except (FileNotFoundError, KeyError) as error:
         raise RegardError(f"data.path = {path} is not Flickr8k as it should be: {error}.") from None
     images = np.empty((len(names), side, side, 3), dtype=np.uint8)
@@ -118,9 +115,15 @@ def read_flickr8k(path: str, side: int) -> tuple[np.ndarray, np.ndarray, dict[st
         picture = Image.open(io.BytesIO(raw[offsets[i] : offsets[i + 1]])).convert("RGB")
         images[i] = np.asarray(picture.resize((side, side), Image.Resampling.BILINEAR))
     number = {name: i for i, name in enumerate(names)}
-    parts = {split: np.array(sorted(number[name] for name in listed if name in number)) for split, listed in lists.items()}
+    parts = {
+        split: np.array(sorted(number[name] for name in listed if name in number)) for split, listed in lists.items()
+    }
     fingerprint = hashlib.sha256(raw + captions.encode()).hexdigest()
     return images, named(captions, number), parts, fingerprint
+
+
+def unpacked(path: Path) -> str:
+    return lzma.decompress(path.read_bytes()).decode("utf-8")
 
 
 def named(captions: str, number: dict[str, int]) -> np.ndarray:

@@ -48,14 +48,17 @@ class KeyChains:
             # The keys of this shape: one at a place that no other shape has taken, and now and then a second.
             for chosen in (has, has & (chance.random(B) < 0.3)):
                 place = shape + (chance.random(B) * (sizes - shape)).astype(np.int64)
-                rows = np.flatnonzero(chosen & ((shapes[np.arange(B), place] >= self.needed)))
+                rows = np.flatnonzero(chosen & (shapes[np.arange(B), place] >= self.needed))
                 shapes[rows, place[rows]] = shape
         opens = self.opened(shapes, sizes)
         prototypes = np.random.default_rng(PROTOTYPES).standard_normal((self.n_shapes, self.d)).astype(np.float32)
         keys = prototypes[shapes] + np.float32(self.noise) * chance.standard_normal((B, N, self.d), dtype=np.float32)
         here = present(sizes, N)
         order = np.argsort(np.where(here, chance.random((B, N)), 2.0), axis=1)  # places say nothing
-        keys, shapes = np.take_along_axis(keys * here[..., None], order[..., None], 1), np.take_along_axis(shapes, order, 1)
+        keys, shapes = (
+            np.take_along_axis(keys * here[..., None], order[..., None], 1),
+            np.take_along_axis(shapes, order, 1),
+        )
         fits = (shapes < self.needed) & here & opens[:, None]
         return Sets(keys, sizes, opens.astype(np.int64), {"fits": fits})
 

@@ -60,7 +60,9 @@ def omniglot(path: str, split: str, smallest: int, largest: int) -> Characters:
     ends = np.cumsum([round(SHARES[name] * len(images)) for name in ("train", "valid")])
     part = dict(zip(("train", "valid", "test"), np.split(order, ends), strict=True))[split]
     if len(part) <= largest:
-        raise RegardError(f"{path} has {len(part)} characters for {split}: data.largest = {largest} needs more than that.")
+        raise RegardError(
+            f"{path} has {len(part)} characters for {split}: data.largest = {largest} needs more than that."
+        )
     return Characters(images[part], smallest, largest, fingerprint)
 
 

@@ -61,7 +61,7 @@ class Sets:
 
 
 def widened(values: np.ndarray, size: int, width: int) -> np.ndarray:
-    """What there is for each of `size` elements, (B, size, …), followed by zeros to (B, width, …); all else as it is."""
+    """What there is for each of `size` elements, (B, size, …), then zeros to (B, width, …); all else as it is."""
     if size == width or values.ndim < 2 or values.shape[1] != size:
         return values
     return np.pad(values, [(0, 0), (0, width - size)] + [(0, 0)] * (values.ndim - 2))
@@ -97,10 +97,14 @@ class Stream:
 
     def take(self, numbers: np.ndarray) -> Sets:
         blocks = numbers // self.block
-        parts = [self.of_block(int(number)).take(numbers[blocks == number] % self.block) for number in np.unique(blocks)]
+        parts = [
+            self.of_block(int(number)).take(numbers[blocks == number] % self.block) for number in np.unique(blocks)
+        ]
         if len(parts) == 1:
             return parts[0]
-        back = np.argsort(np.argsort(blocks, kind="stable"), kind="stable")  # from the order of blocks to that asked for
+        back = np.argsort(
+            np.argsort(blocks, kind="stable"), kind="stable"
+        )  # from the order of blocks to that asked for
         return Sets.joined(parts).take(back)
 
     def of_block(self, number: int) -> Sets:
@@ -152,9 +156,7 @@ class SetOrder:
         return len(numbers) * self.positions_per_set
 
 
-def sizes_between(
-    chance: np.random.Generator, low: int, high: int, count: int, together: bool = False
-) -> np.ndarray:
+def sizes_between(chance: np.random.Generator, low: int, high: int, count: int, together: bool = False) -> np.ndarray:
     """`count` sizes, each drawn uniformly from {low, …, high}, or one for all of them."""
     if together:
         return np.full(count, chance.integers(low, high + 1))
