@@ -178,6 +178,7 @@ class UniqueCharactersRecipe(SetRecipe):
 @dataclass(frozen=True)
 class ClusteringRecipe(SetRecipe):
     task: Literal["clustering"] = "clustering"
+    model: SetTransformerConfig = field(default_factory=lambda: SetTransformerConfig(n_seeds=4, decoder_layers=1))
     data: MixturesConfig = field(default_factory=MixturesConfig)
 
     def __post_init__(self) -> None:

@@ -1,8 +1,8 @@
 """Sets of images: *Set Transformer*, §5.2 and §5.5: convolutions for each image, then a set model.
 
 Departure from the paper: it does not say how the outputs of the anomaly model, 256 numbers for each of eight places,
-become scores. `OutlierFinder` gives one vector for what a set has in common; an image is scored by how little its own
-vector agrees with it, so scores go with the images wherever they stand.
+become scores. `OutlierFinder` gives one vector for what a set has in common; an image is scored by how far its own
+vector is from it, so scores go with the images wherever they stand.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class ImageSetTransformer(nn.Module):
 
 
 class OutlierFinder(nn.Module):
-    """How little each image agrees with what its set has in common."""
+    """How far each image is from what its set has in common."""
 
     def __init__(self, images: ImagesConfig, config: SetTransformerConfig, side: int, colours: int) -> None:
         super().__init__()
@@ -89,7 +89,8 @@ class OutlierFinder(nn.Module):
 
     def forward(self, x: Tensor, layout: Layout) -> Tensor:
         """x: (B, N, side, side[, colours]) in a padded layout → (B, N) scores, the lowest possible at padding."""
-        vectors = self.images(x)  # (B, N, D)
+        # To one length: where all vectors begin small and alike, distances would teach nothing for long.
+        vectors = F.layer_norm(self.images(x), (self.images.d_out,))  # (B, N, D)
         common = self.sets(vectors, layout).mean(dim=1)  # (B, D)
-        scores = -(vectors * common[:, None]).sum(dim=-1) / math.sqrt(vectors.shape[-1])
+        scores = (vectors - common[:, None]).square().sum(dim=-1) / math.sqrt(vectors.shape[-1])
         return scores if layout.full else scores.masked_fill(~layout.mask, float("-inf"))
