@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 import regard
-from regard.config import SetTransformerConfig
+from regard.config import SetTransformerConfig, read_section
 from regard.data.files import file_hash
 from regard.errors import RegardError
 from regard.estimators.checking import checked_sets
@@ -28,6 +28,18 @@ from regard.training.device import pick
 from regard.training.run import write_atomically
 
 FORMAT = 1
+MODEL = (
+    "encoder",
+    "pooling",
+    "n_layers",
+    "d_model",
+    "n_heads",
+    "n_inducing",
+    "decoder_layers",
+    "layer_norm",
+    "scale",
+    "dropout",
+)  # the parameters that are the network's
 FILES = ("estimator.json", "model.safetensors")
 
 
@@ -103,12 +115,15 @@ class SetEstimator(BaseEstimator):
 
     def config(self, n_outputs: int) -> SetTransformerConfig:
         attends = self.pooling == "pma"
-        return SetTransformerConfig(
-            encoder=self.encoder, pooling=self.pooling, n_layers=self.n_layers, d_model=self.d_model,
-            n_heads=self.n_heads, n_inducing=self.n_inducing, n_seeds=n_outputs if attends else 1, n_outputs=n_outputs,
-            decoder_layers=self.decoder_layers, head_layers=0 if attends else 1, layer_norm=self.layer_norm,
-            scale=self.scale, dropout=self.dropout,
-        )  # fmt: skip
+        values = {
+            **{name: getattr(self, name) for name in MODEL},
+            "n_outputs": n_outputs, "n_seeds": n_outputs if attends else 1, "head_layers": 0 if attends else 1,
+        }  # fmt: skip
+        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
+        try:
+            return read_section(SetTransformerConfig, plain)
+        except RegardError as error:  # in the words of a recipe, which nobody has seen here
+            raise InputError(str(error).replace("Recipe key ", "").replace("model.", "")) from None
 
     def check_parameters(self, n_sets: int) -> None:
         for name in ("max_epochs", "batch_size", "n_iter_no_change"):
