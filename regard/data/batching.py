@@ -89,6 +89,22 @@ class BatchOrder:
         return batches, place
 
 
+class EvenOrder(BatchOrder):
+    """Batches of `batch_size` examples each, whatever their lengths; the last of an epoch may have fewer."""
+
+    def __init__(self, lengths: np.ndarray, batch_size: int, seed: int) -> None:
+        """lengths: (n,)"""
+        super().__init__(lengths[:, None], batch_size, seed, padded=False)
+        self.batch_size = batch_size
+
+    def plan(self, epoch: int) -> list[np.ndarray]:
+        if epoch != self._epoch:
+            order = np.random.default_rng([self.seed, epoch]).permutation(self.used) + epoch * len(self.longest)
+            self._plan = [order[first : first + self.batch_size] for first in range(0, len(order), self.batch_size)]
+            self._epoch = epoch
+        return self._plan
+
+
 def cut(order: np.ndarray, lengths: np.ndarray, batch_tokens: int) -> list[np.ndarray]:
     """Cut sentences sorted by length into runs of at most `batch_tokens`, padding included.
 

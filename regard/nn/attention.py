@@ -27,9 +27,7 @@ from regard.nn.linear import linear, product_type, side_by_side
 from regard.nn.masks import causal_mask, key_mask
 
 SHORT = 64  # keys, up to which two batched products take the place of the fused kernel on a CPU (docs/log.md)
-MANY = (
-    1024  # queries, beyond which the fused kernel's blocks are full whatever the keys, and weights are not to be kept
-)
+MANY = 1024  # queries, beyond which the fused kernel fills its blocks, however few the keys
 
 
 def attention_weights(q: Tensor, k: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:

@@ -68,8 +68,9 @@ class Gathering(Attending):
         from regard.nn.kernels.packed import kernel_for
 
         heads, settings = Heads(self.n_heads, self.d_head, self.d_head), Settings(q_offsets, k_offsets, longest)
-        kernel = kernel_for(product_type(q), heads, settings)
-        return kernel(q, kv, heads, settings) if kernel else None
+        dtype = product_type(q)
+        kernel = kernel_for(dtype, heads, settings)
+        return kernel(q.to(dtype), kv.to(dtype), heads, settings) if kernel else None
 
     def padded_context(self, q: Tensor, kv: Tensor, layout: Layout, memory_layout: Layout) -> Tensor:
         """In one rectangle."""

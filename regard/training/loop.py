@@ -28,7 +28,7 @@ from torch import nn
 
 from regard.config import TrainConfig
 from regard.data.batching import Place
-from regard.errors import Interrupted, RegardError
+from regard.errors import Diverged, Interrupted
 from regard.tasks.task import B, Task, move
 from regard.training import checkpoint, device, ranks
 from regard.training.captured import Captured
@@ -127,7 +127,7 @@ class Loop(Generic[B]):
             loss = float(self.unreported) / config.report_every
             self.unreported.zero_()
             if not math.isfinite(loss):
-                raise RegardError(diverged(step, loss, rate, self.run))
+                raise Diverged(diverged(step, loss, rate, self.run))
             display.report("train", step, {"loss": loss, "learning_rate": rate, "tokens_per_second": display.speed()})
         if step % config.valid_every == 0 or step == config.steps:
             self.validate(display)
@@ -207,7 +207,7 @@ class Loop(Generic[B]):
             return
         progress.unreported = float(self.unreported)
         if not math.isfinite(progress.unreported):  # never replace a good checkpoint by a ruined one
-            raise RegardError(diverged(progress.step, progress.unreported, self.optimiser.lr, self.run))
+            raise Diverged(diverged(progress.step, progress.unreported, self.optimiser.lr, self.run))
         ranks.lead(self.write)
         self.saved = progress.step
 
