@@ -205,7 +205,7 @@ def test_modelnet_is_read_from_its_usual_files(tmp_path: Path) -> None:
 
 
 def test_files_that_are_missing_are_named() -> None:
-    with pytest.raises(RegardError, match="say where it is with --set data.path"):
+    with pytest.raises(RegardError, match=r"say where it is with --set data\.path"):
         omniglot("", "train", 6, 10)
     with pytest.raises(RegardError, match="does not exist: it should be the folder of MNIST"):
         digits("/nowhere", "train", 10, 0.0)

@@ -22,7 +22,10 @@ def some_sets(count: int = 3) -> tuple[Sets, Mixture]:
 
 
 def density(x: np.ndarray, mean: np.ndarray, sigma: np.ndarray) -> float:
-    each = [math.exp(-((a - m) ** 2) / (2 * s * s)) / (s * math.sqrt(2 * math.pi)) for a, m, s in zip(x, mean, sigma)]
+    each = [
+        math.exp(-((a - m) ** 2) / (2 * s * s)) / (s * math.sqrt(2 * math.pi))
+        for a, m, s in zip(x, mean, sigma, strict=True)
+    ]
     return math.prod(each)
 
 

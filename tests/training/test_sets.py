@@ -112,7 +112,9 @@ def test_one_run_starts_from_another(tmp_path: Path) -> None:
     second = {**recipe, "init": str(tmp_path / "first"), "train": {**TRAIN, "steps": 1, "peak_lr": 0.0}}
     fit(second, tmp_path / "second", console=QUIET)
     sets = [np.array([[3.0], [4.0]])]
-    assert regard.load(tmp_path / "second").predict(sets) == regard.load(tmp_path / "first", weights="best").predict(sets)
+    assert regard.load(tmp_path / "second").predict(sets) == regard.load(tmp_path / "first", weights="best").predict(
+        sets
+    )
 
 
 def test_every_kind_of_recipe_has_its_task() -> None:
@@ -120,11 +122,11 @@ def test_every_kind_of_recipe_has_its_task() -> None:
 
 
 def test_what_cannot_be_opened_is_refused_in_a_sentence() -> None:
-    with pytest.raises(RegardError, match="reads Omniglot .* say where it is"):
+    with pytest.raises(RegardError, match=r"reads Omniglot .* say where it is"):
         check_data(resolve({"task": "unique_characters"}))
     with pytest.raises(RegardError, match="opened one at a time"):
         open_model([Run("a"), Run("b")], "auto", "cpu")
     with pytest.raises(RegardError, match=r"gives 2 components and data.n_components = 4"):
         resolve({"task": "clustering", "model": {"n_seeds": 2}})
-    with pytest.raises(RegardError, match="Unknown recipe key data.n_points"):
+    with pytest.raises(RegardError, match=r"Unknown recipe key data\.n_points"):
         resolve({"task": "key_chain", "data": {"n_points": 5}})
