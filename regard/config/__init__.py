@@ -35,6 +35,8 @@ from regard.config.reading import (
 )
 from regard.config.recipe import Recipe, TrainConfig
 from regard.config.seq2seq import ConvolutionalConfig, RecurrentConfig
+from regard.config.set_tasks import SetRecipe, SetTrainConfig
+from regard.config.sets import SetTransformerConfig
 
 __all__ = [
     "FOREIGN",
@@ -48,6 +50,9 @@ __all__ = [
     "PairTrainConfig",
     "Recipe",
     "RecurrentConfig",
+    "SetRecipe",
+    "SetTrainConfig",
+    "SetTransformerConfig",
     "TokenizerConfig",
     "TrainConfig",
     "TransformerConfig",

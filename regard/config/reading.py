@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar
 
 from regard.config.pairs import PRESETS, PairModel, PairRecipe, TransformerConfig
 from regard.config.recipe import Recipe
+from regard.config.set_tasks import SET_RECIPES
 from regard.errors import RegardError, nearest
 
 Section = TypeVar("Section")
@@ -26,7 +27,7 @@ def tasks_of(kind: type[Recipe]) -> tuple[str, ...]:
     return typing.get_args(typing.get_type_hints(kind)["task"])
 
 
-KINDS: tuple[type[Recipe], ...] = (PairRecipe,)
+KINDS: tuple[type[Recipe], ...] = (PairRecipe, *SET_RECIPES)
 RECIPES = {task: kind for kind in KINDS for task in tasks_of(kind)}
 
 # --- reading ---------------------------------------------------------------------------------------------
@@ -84,7 +85,7 @@ def locate(values: dict[str, Any], folder: Path) -> None:
         files = data.get(split)
         if isinstance(files, list) and all(isinstance(file, str) for file in files):
             data[split] = [str((folder / file).resolve()) for file in files]
-    for key in ("prepared", "train_target"):
+    for key in ("prepared", "train_target", "path"):
         if isinstance(data.get(key), str) and data[key]:
             data[key] = str((folder / data[key]).resolve())
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.tasks.task import Task
-from regard.training import pairs
+from regard.training import pairs, sets
 from regard.training.run import Run
 
 Say = Callable[[str], None]
@@ -24,7 +24,8 @@ class Kind:
 
 
 PAIRS = Kind(pairs.prepare, pairs.open_translator, pairs.report, "Translating the test text, scoring and drawing …")
-KINDS = {"translation": PAIRS, "mask_predict": PAIRS}
+SETS = Kind(sets.prepare, sets.open_model, sets.report, "Scoring the test sets and drawing …")
+KINDS = {"translation": PAIRS, "mask_predict": PAIRS, **dict.fromkeys(sets.TASKS, SETS)}
 
 
 def kind_of(task: str) -> Kind:

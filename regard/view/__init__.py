@@ -6,7 +6,7 @@ This room takes numpy arrays and lists of strings; it knows nothing of models, t
 from regard.view.maps import AttentionMap, AttentionView
 from regard.view.page import attention_page
 from regard.view.pictures import attention_png, loss_curve_png
-from regard.view.tables import table_png
+from regard.view.tables import line_png, table_png
 from regard.view.terminal import alignment_text
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "alignment_text",
     "attention_page",
     "attention_png",
+    "line_png",
     "loss_curve_png",
     "table_png",
 ]
