@@ -17,6 +17,7 @@ from regard.config.pairs import (
     TransformerConfig,
     foreign,
 )
+from regard.config.parsing import ParserDecodeConfig, ParserModelConfig, ParsingRecipe, TreebankConfig
 from regard.config.reading import (
     RECIPES,
     differences,
@@ -41,10 +42,14 @@ __all__ = [
     "DecodeConfig",
     "PairRecipe",
     "PairTrainConfig",
+    "ParserDecodeConfig",
+    "ParserModelConfig",
+    "ParsingRecipe",
     "Recipe",
     "TokenizerConfig",
     "TrainConfig",
     "TransformerConfig",
+    "TreebankConfig",
     "at_least",
     "between",
     "differences",

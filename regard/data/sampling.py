@@ -85,11 +85,16 @@ def sampled(tokenizer: Tokenizer, kind: str, tokens: Ragged, alpha: float, seed:
     return SampledRagged(words, segmentations(tokenizer, kind, own, alpha, seed), VARIANTS, seed, longest)
 
 
+def as_it_is(tokenizer: Tokenizer, tokens: Ragged, longest: int) -> SampledRagged:
+    """The corpus `tokens` with nothing to draw: each token has one segmentation, itself."""
+    own = Ragged.of([[token] for token in range(tokenizer.vocab_size)])
+    return SampledRagged(tokens, own, 1, 0, longest)
+
+
 def word_spans(tokenizer: Tokenizer, tokens: Ragged) -> np.ndarray:
     """Where each word begins in the flat tokens, and their end. The end symbol is a word of its own."""
-    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
-    begins = np.array([piece.startswith("▁") for piece in pieces])
-    begins[[PAD, BOS, EOS]] = True
+    begins = tokenizer.begins()
+    begins[[PAD, BOS]] = True
     starts = begins[tokens.values]
     starts[tokens.offsets[:-1][tokens.lengths > 0]] = True
     return np.append(np.flatnonzero(starts), len(tokens.values))

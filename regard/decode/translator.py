@@ -120,7 +120,7 @@ class Translator:
         for key in changes:
             if key in FOREIGN[self.task]:
                 raise RegardError(foreign(self.task, key))
-        return read_section(DecodeConfig, {**vars(self.config), **changes}, "decode.")
+        return read_section(type(self.config), {**vars(self.config), **changes}, "decode.")
 
     @torch.inference_mode()
     def search(
@@ -199,9 +199,9 @@ class Translator:
         limits = [self.limit(len(source), demand, config) for source, demand in zip(ordered, asked, strict=True)]
         watched = self.alignment_layer if config.coverage_penalty else None
         models = self.networks(config.precision)
-        steps = [TransformerStep(model, ordered, beam, watched) for model in models]
+        steps = [self.stepping(model, ordered, beam, watched) for model in models]
         step = Ensemble(steps) if self.partners else steps[0]
-        constraints = self.constraints(config, asked, barred, beam)
+        constraints = self.constraints(config, asked, barred, beam, ordered)
         if config.coverage_penalty:
             constraints.append(Coverage(step, config.coverage_penalty))
         sampling = Sampling(config.temperature, config.top_k, config.top_p, config.seed)
@@ -221,6 +221,12 @@ class Translator:
             sampler=sampler, bench=bench,
         )  # fmt: skip
         return [hypotheses for _, hypotheses in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
+
+    def stepping(
+        self, model: Transformer, sources: list[list[int]], beam: int, watched: int | None
+    ) -> TransformerStep:
+        """A model in the middle of producing sequences."""
+        return TransformerStep(model, sources, beam, watched)
 
     def networks(self, precision: str) -> list[Transformer]:
         """The models in the precision that is asked for. Their weights must not change afterwards."""
@@ -248,9 +254,14 @@ class Translator:
         return self.benches[key]
 
     def constraints(
-        self, config: DecodeConfig, demands: Sequence[Demand], barred: np.ndarray | None, beam: int
+        self,
+        config: DecodeConfig,
+        demands: Sequence[Demand],
+        barred: np.ndarray | None,
+        beam: int,
+        sources: Sequence[Sequence[int]],
     ) -> list[Constraint]:
-        """What is asked of outputs, the search told only what matters to it."""
+        """What is asked of outputs, the search told only what matters to it. `sources`: what each is an output of."""
         constraints: list[Constraint] = []
         if config.min_length > 1:
             constraints.append(MinLength(config.min_length, EOS))

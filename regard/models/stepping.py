@@ -54,6 +54,10 @@ class TransformerStep:
             ~layout.mask, -torch.inf
         )[:, None]
         self.attended[slots] = (self.barred[slots] == -torch.inf).to(self.attended.dtype)
+        self.remember(slots, memory)
+
+    def remember(self, slots: Tensor, memory: Tensor) -> None:
+        """Keep what the encoder says of the sources in these slots. memory: (…, S, D)"""
         for _, _, kept in self.layers:
             kept.enter(slots, memory)
 
@@ -68,10 +72,9 @@ class TransformerStep:
 
     def hidden(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
         """What the decoder says at Q positions more. tokens: (R·Q,)   positions: (R, Q), below `longest` → (R·Q, D)"""
-        embedding, model = self.model.target_embedding, self.model
+        model = self.model
         seen = min(longest, model.longest)  # beyond the last position of a table, its last: nobody asks what is there
-        places = positions.flatten().clamp(max=seen - 1)
-        x = embedding.tokens(tokens) * embedding.scale + embedding.positions(places, seen)  # (R·Q, D)
+        x = self.embed(tokens, positions.flatten().clamp(max=seen - 1), seen)  # (R·Q, D)
         barred = future(positions, longest, model.config.n_heads).to(x.dtype)
         for layer, past, memory in self.layers:
             x = layer.self_attn_residual(x, lambda y, past=past: past(y, positions, barred))
@@ -80,6 +83,11 @@ class TransformerStep:
         if self.watched is not None:
             self.attended = self.attended + self.layers[self.watched][2].weights.mean(dim=1)
         return model.decoder.norm(x)
+
+    def embed(self, tokens: Tensor, places: Tensor, seen: int) -> Tensor:
+        """tokens, places: (R·Q,), below `seen` → (R·Q, D)"""
+        embedding = self.model.target_embedding
+        return embedding.tokens(tokens) * embedding.scale + embedding.positions(places, seen)
 
     def reorder(self, parents: Tensor, longest: int) -> None:
         B, W = parents.shape

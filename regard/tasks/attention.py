@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from regard.decode.parser import Parsed, Parser
 from regard.decode.translator import Translation, Translator
 from regard.view import AttentionMap, AttentionView, alignment_text, attention_page, attention_png
+from regard.view.trees import tree_svg, tree_text
 
 
 def draw(translator: Translator, translation: Translation, folder: Path, name: str) -> tuple[Path, Path]:
@@ -34,3 +36,34 @@ def alignment_picture(translator: Translator, translation: Translation) -> str:
     rows = translator.tokenizers.target.word_texts(translation.target_tokens)
     columns = translator.tokenizers.source.word_texts(translation.source_tokens)
     return alignment_text(rows, columns, words)
+
+
+def draw_tree(parser: Parser, parsed: Parsed, folder: Path, name: str) -> tuple[Path, Path, Path]:
+    """Write the attention page and picture of a parse, and its tree beside them as SVG."""
+    page, png = draw(parser, parsed.output, folder, name)
+    svg = folder / f"{name}.svg"
+    svg.write_text(tree_svg(parsed.tree), encoding="utf-8")
+    return page, png, svg
+
+
+def bracket_attention(parser: Parser, parsed: Parsed) -> list[tuple[str, list[tuple[str, float]]]]:
+    """Each bracket as it was opened, in the order of the tree, and the words its symbol attended to, by weight: the
+    mean of the heads of the layer that alignments are read from."""
+    weights = parser.attend(parsed.output)[parser.alignment_path].mean(dim=0)
+    matrix = parser.word_weights(parsed.output, weights)  # (symbols, words)
+    words = parser.tokenizers.source.word_texts(parsed.output.source_tokens)
+    found = []
+    for symbol, row in zip(parsed.symbols, matrix.tolist(), strict=True):
+        if symbol.startswith("("):
+            found.append((symbol, sorted(zip(words, row, strict=True), key=lambda pair: -pair[1])))
+    return found
+
+
+def tree_beside_attention(parser: Parser, parsed: Parsed, width: int = 100, shown: int = 3) -> str:
+    """The tree, a line for each phrase and word; beside a phrase, what its bracket attended to when it was opened."""
+    looked = iter(bracket_attention(parser, parsed))
+    brackets = {
+        i: ", ".join(f"{word} {weight:.0%}" for word, weight in best[:shown])
+        for i, (_, best) in zip(range(len(parsed.tree.brackets)), looked, strict=False)
+    }
+    return tree_text(parsed.tree, width, brackets)
