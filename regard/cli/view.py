@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import Device, RunArgument, Threads, Weights, open_model
+from regard.cli.options import Device, RunArgument, Threads, Weights, open_model, open_parser
 from regard.errors import RegardError
+
+if TYPE_CHECKING:
+    from regard.decode.parser import Parser
 
 
 def view(
@@ -22,14 +25,31 @@ def view(
 ) -> None:
     """Draw every attention head for a sentence: one HTML page that opens offline, and a PNG.
 
-    Example:  regard view runs/demo "The old dog is sleeping in the garden."
+    Of a parser: the tree, with what each bracket attended to when it was opened, and the tree as SVG too.
+
+    Examples:  regard view runs/demo "The old dog is sleeping in the garden."
+
+    regard view runs/demo-parser "the old dog saw a river ."
     """
     from regard.tasks.attention import alignment_picture, draw
     from regard.training.run import Run
 
+    if Run.open(run).recipe.task == "parsing":
+        print(view_tree(sentence, output or Run.open(run).report, name, open_parser(run, weights, device, threads)))
+        return
     model = open_model(run, weights, device, threads)
     translation = model.search([sentence])[0][0]
     if not translation.target_tokens:
         raise RegardError("The sentence is empty: there is nothing to look at.")
     page, png = draw(model, translation, output or Run.open(run).report, name)
     print(f"{translation.text}\n\n{alignment_picture(model, translation)}\n\n{page}\n{png}")
+
+
+def view_tree(sentence: str, folder: Path, name: str, parser: Parser) -> str:
+    from regard.tasks.attention import draw_tree, tree_beside_attention
+
+    parsed = parser.trees([sentence])[0][0]
+    if not parsed.tree.words:
+        raise RegardError("The sentence is empty: there is nothing to look at.")
+    page, png, svg = draw_tree(parser, parsed, folder, name)
+    return f"{tree_beside_attention(parser, parsed)}\n\n{page}\n{png}\n{svg}"

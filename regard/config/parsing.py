@@ -49,7 +49,7 @@ class TreebankConfig:
             raise RegardError(f"data.{given[0]} and data.{given[1]} exclude each other: remove one of them.")
         if len(self.splits) != len(self.files):
             raise RegardError(
-                f'data.splits has {len(self.splits)} entries for {len(self.files)} data.files: give one for each, such '
+                f"data.splits has {len(self.splits)} entries for {len(self.files)} data.files: give one for each, such "
                 'as "every 10" or "named".'
             )
         for split in self.splits:

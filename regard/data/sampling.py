@@ -22,7 +22,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from regard.data.tokenizer import BOS, EOS, PAD, UNK, Ragged, Tokenizer
+from regard.data.tokenizer import BOS, PAD, UNK, Ragged, Tokenizer
 
 VARIANTS = 16
 MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))

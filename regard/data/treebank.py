@@ -1,7 +1,7 @@
-"""The trees of a recipe, wherever they come from, and as a parser sees them: sentences on one side, symbols on the other.
+"""The trees of a recipe, wherever they come from, and as a parser sees them: sentences and symbols.
 
-A treebank is split by documents, so that no article is in two parts. "every 10": documents sorted by name, the 10th, the
-20th … are for test, each one after those for validation, all others for training; where a file names no documents,
+A treebank is split by documents, so that no article is in two parts. "every 10": documents sorted by name, the 10th,
+the 20th … are for test, each one after those for validation, all others for training; where a file names no documents,
 every tree is one. "named": the recipe lists the documents for validation and test.
 
 What is learned are trees as `trees.normalise` makes them. What is scored against keeps labels that stand twice over the

@@ -95,9 +95,7 @@ class Parser(Translator):
         tree, repairs = rebuild(output.text.split(), words)
         return Parsed(tree, repairs, output)
 
-    def stepping(
-        self, model: Transformer, sources: list[list[int]], beam: int, watched: int | None
-    ) -> TransformerStep:
+    def stepping(self, model: Transformer, sources: list[list[int]], beam: int, watched: int | None) -> TransformerStep:
         assert isinstance(model, ParserTransformer)
         return ParserStep(model, sources, beam, watched)
 
@@ -134,4 +132,3 @@ class Parser(Translator):
             path: weights if path.startswith("encoder") or path.endswith("self_attn") else weights[:, :, back]
             for path, weights in maps.items()
         }
-

@@ -222,9 +222,7 @@ class Translator:
         )  # fmt: skip
         return [hypotheses for _, hypotheses in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
 
-    def stepping(
-        self, model: Transformer, sources: list[list[int]], beam: int, watched: int | None
-    ) -> TransformerStep:
+    def stepping(self, model: Transformer, sources: list[list[int]], beam: int, watched: int | None) -> TransformerStep:
         """A model in the middle of producing sequences."""
         return TransformerStep(model, sources, beam, watched)
 

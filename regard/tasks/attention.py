@@ -61,9 +61,10 @@ def bracket_attention(parser: Parser, parsed: Parsed) -> list[tuple[str, list[tu
 
 def tree_beside_attention(parser: Parser, parsed: Parsed, width: int = 100, shown: int = 3) -> str:
     """The tree, a line for each phrase and word; beside a phrase, what its bracket attended to when it was opened."""
-    looked = iter(bracket_attention(parser, parsed))
+    if parsed.repairs.total:  # some of the tree's brackets are then not the model's
+        return tree_text(parsed.tree, width)
     brackets = {
         i: ", ".join(f"{word} {weight:.0%}" for word, weight in best[:shown])
-        for i, (_, best) in zip(range(len(parsed.tree.brackets)), looked, strict=False)
+        for i, (_, best) in enumerate(bracket_attention(parser, parsed))
     }
     return tree_text(parsed.tree, width, brackets)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -100,7 +101,7 @@ class ParsingTask(TranslationTask):
 
 def spread(treebank: Treebank, n: int) -> Treebank:
     """At most n trees from all over a treebank, which is in the order of its documents."""
-    places = np.linspace(0, len(treebank) - 1, min(n, len(treebank))).round().astype(int) if n else []
+    places = np.linspace(0, len(treebank) - 1, min(n, len(treebank))).round().astype(int)
     return Treebank(treebank.name, [treebank.gold[i] for i in places])
 
 
@@ -110,7 +111,7 @@ def build(recipe: ParsingRecipe, tokenizers: TokenizerPair) -> ParserTransformer
 
 
 def judge(
-    parser: Parser, treebank: Treebank, progress: Callable[[int], None] | None = None, **options: object
+    parser: Parser, treebank: Treebank, progress: Callable[[int], None] | None = None, **options: Any
 ) -> Judged:
     """A treebank parsed and scored."""
     found = parser.trees(treebank.words, progress=progress, **options)

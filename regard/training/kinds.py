@@ -24,7 +24,9 @@ class Kind:
 
 
 PAIRS = Kind(pairs.prepare, pairs.open_translator, pairs.report, "Translating the test text, scoring and drawing …")
-PARSING = Kind(parsing.prepare, parsing.open_parser, parsing.report, "Parsing the test sentences, scoring and drawing …")
+PARSING = Kind(
+    parsing.prepare, parsing.open_parser, parsing.report, "Parsing the test sentences, scoring and drawing …"
+)
 KINDS = {"translation": PAIRS, "mask_predict": PAIRS, "parsing": PARSING}
 
 

@@ -44,7 +44,8 @@ def prepare(recipe: PairRecipe, run: Run, parent: Run | None, say: Callable[[str
 def start_from(other: Run, ours: TransformerConfig, model: nn.Module, of_other: TransformerConfig) -> None:
     """Take the weights of another run (fine-tuning). Dropout may differ; what the weights mean may not.
 
-    `ours`, `of_other`: how the two models are made. Block heads may differ too: those of another shape, or none, are left aside, and ours begin anew.
+    `ours`, `of_other`: how the two models are made. Block heads may differ too: those of another shape, or none, are
+    left aside, and ours begin anew.
     """
     theirs = replace(
         of_other,

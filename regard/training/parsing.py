@@ -70,7 +70,9 @@ def report(parser: Parser, recipe: ParsingRecipe, run: Run) -> str:
     treebank = load(recipe.data, split)
     told = Report.of(parser, treebank, recipe.data.form)
     write_trees(run.report / f"{split}.trees", [one.tree for one in told.judged.parsed])
-    write_atomically(run.report / "scores.json", json.dumps({split: told.record()}, indent=1, ensure_ascii=False) + "\n")
+    write_atomically(
+        run.report / "scores.json", json.dumps({split: told.record()}, indent=1, ensure_ascii=False) + "\n"
+    )
     lines = [*told.lines(by_label=True, by_length=True), ""]
     shown = [one for one in told.judged.parsed if len(one.tree.words) <= 20][:N_SHOWN] or told.judged.parsed[:1]
     for one in shown:

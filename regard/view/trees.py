@@ -85,7 +85,9 @@ def tree_text(tree: Drawable, width: int = 100, remarks: Mapping[int, str] | Non
     if not remarks:
         return "\n".join(lines)
     edge = min(max(map(cell_width, lines)), width // 2)
-    return "\n".join(_remarked(line, remarks.get(node.bracket, ""), edge, width) for line, node in zip(lines, nodes, strict=True))
+    return "\n".join(
+        _remarked(line, remarks.get(node.bracket, ""), edge, width) for line, node in zip(lines, nodes, strict=True)
+    )
 
 
 def _remarked(line: str, remark: str, edge: int, width: int) -> str:
