@@ -110,9 +110,7 @@ def build(recipe: ParsingRecipe, tokenizers: TokenizerPair) -> ParserTransformer
     return ParserTransformer(recipe.model, begins, TreeSymbols.of(tokenizers.target).leaves, UNK)
 
 
-def judge(
-    parser: Parser, treebank: Treebank, progress: Callable[[int], None] | None = None, **options: Any
-) -> Judged:
+def judge(parser: Parser, treebank: Treebank, progress: Callable[[int], None] | None = None, **options: Any) -> Judged:
     """A treebank parsed and scored."""
     found = parser.trees(treebank.words, progress=progress, **options)
     return Judged.of(treebank.gold, [best[0] for best in found])

@@ -69,9 +69,7 @@ def every_tree(vocabulary: Symbols, words: int, limit: int) -> set[tuple[int, ..
     ("vocabulary", "words", "limit"),
     [(TWO_LABELS, 1, 6), (TWO_LABELS, 2, 7), (TWO_LEAVES, 2, 7), (TWO_LEAVES, 3, 8)],
 )
-def test_all_that_is_well_formed_can_come_out_and_nothing_else(
-    vocabulary: Symbols, words: int, limit: int
-) -> None:
+def test_all_that_is_well_formed_can_come_out_and_nothing_else(vocabulary: Symbols, words: int, limit: int) -> None:
     expected = every_tree(vocabulary, words, limit)
     beam = len(expected) + 5
     (found,) = run(vocabulary, [words], limit, beam, n_best=beam)
