@@ -9,11 +9,12 @@ derivation gives (`test_parseval`).
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 
 from regard.data.generated.trees import trees
-from regard.data.trees import Bracket, Tree, tree_of
+from regard.data.trees import Tree, tree_of
 from regard.evaluate.parseval import COLLINS, Rules, Total, compare
 
 scorer = pytest.importorskip("PYEVALB.scorer")
@@ -48,7 +49,7 @@ def moved(tree: Tree, other: Tree) -> Tree | None:
 def test_equal_counts_where_no_rule_of_collins_matters() -> None:
     dice, drawn = random.Random(4), trees("train", 400)
     pairs = [(tree, disturbed(tree, dice)) for tree in drawn]
-    pairs += [(a, b) for a, other in zip(drawn, drawn[1:], strict=False) if (b := moved(a, other))]
+    pairs += [(a, b) for a, other in pairwise(drawn) if (b := moved(a, other))]
     assert len(pairs) > 420
     for gold, parsed in pairs:
         assert counts_of_ours(gold, parsed, PLAIN) == counts_of_pyevalb(gold, parsed)
