@@ -50,8 +50,7 @@ class ParserTransformer(Transformer):
         """src: (B, S) → memory (B, S, D), where `next_word` is set in the order said above."""
         seen = src
         if self.training and self.word_dropout:
-            dropped = torch.rand(src.shape, device=src.device) < self.word_dropout
-            seen = torch.where(dropped, self.unknown, src)
+            seen = src.masked_fill(torch.rand(src.shape, device=src.device) < self.word_dropout, self.unknown)
         memory = super().encode(seen, layout)
         if not self.next_word:
             return memory

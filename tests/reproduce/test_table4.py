@@ -33,8 +33,8 @@ SMALL = {
     "tokenizer.vocab_size": 150, "tokenizer.sampling": 0.0, "model.n_layers": 1, "model.n_decoder_layers": 1,
     "model.d_model": 16, "model.d_ff": 16, "model.n_heads": 2, "train.steps": 3, "train.warmup_steps": 1,
     "train.batch_tokens": 1000, "train.valid_every": 3, "train.valid_sentences": 4, "train.save_every": 3,
-    "train.average": 1, "train.r_drop": 0.0, "train.tensorboard": False, "decode.beam_size": 1, "decode.extra_length": 20,
-    "data.valid_documents": ["d01"], "data.test_documents": ["d02"], "train.device": "cpu",
+    "train.average": 1, "train.r_drop": 0.0, "train.tensorboard": False, "decode.beam_size": 1,
+    "data.valid_documents": ["d01"], "data.test_documents": ["d02"], "train.device": "cpu", "decode.extra_length": 20,
 }  # fmt: skip
 
 
