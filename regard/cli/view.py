@@ -25,7 +25,7 @@ def view(
 ) -> None:
     """Draw every attention head for a sentence: one HTML page that opens offline, and a PNG.
 
-    Of a parser: the tree, with what each bracket attended to when it was opened, and the tree as SVG too.
+    Of a parser: the tree, with what each bracket attended to when it was opened, here and as a page of its own.
 
     Examples:  regard view runs/demo "The old dog is sleeping in the garden."
 
@@ -51,5 +51,5 @@ def view_tree(sentence: str, folder: Path, name: str, parser: Parser) -> str:
     parsed = parser.trees([sentence])[0][0]
     if not parsed.tree.words:
         raise RegardError("The sentence is empty: there is nothing to look at.")
-    page, png, svg = draw_tree(parser, parsed, folder, name)
-    return f"{tree_beside_attention(parser, parsed)}\n\n{page}\n{png}\n{svg}"
+    drawn = draw_tree(parser, parsed, folder, name)
+    return "\n".join([tree_beside_attention(parser, parsed), "", *map(str, drawn)])

@@ -77,13 +77,13 @@ def report(parser: Parser, recipe: ParsingRecipe, run: Run) -> str:
     shown = [one for one in told.judged.parsed if len(one.tree.words) <= 20][:N_SHOWN] or told.judged.parsed[:1]
     for one in shown:
         lines += [tree_text(one.tree), ""]
-    page, png, svg = draw_tree(parser, shown[0], run.report, "attention")
+    tree, page, png, svg = draw_tree(parser, shown[0], run.report, "attention")
     told.draw(run.report / "lengths.png", recipe.name)
     curve = run.report / "loss.png"
     smoothing = recipe.train.label_smoothing
     note = f" (training with label smoothing {smoothing:g}, validation without)" if smoothing else ""
     loss_curve_png(run.records(), curve, recipe.name + note)
-    lines += [f"attention page  {page}", f"attention PNG   {png}", f"tree            {svg}"]
+    lines += [f"tree page       {tree}", f"attention page  {page}", f"attention PNG   {png}", f"tree SVG        {svg}"]
     text = "\n".join([*lines, f"F1 by length    {run.report / 'lengths.png'}", f"loss curve      {curve}"])
     write_atomically(run.report / "report.txt", text + "\n")
     return text

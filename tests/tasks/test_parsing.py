@@ -282,8 +282,8 @@ def test_view_shows_the_tree_beside_what_its_brackets_attended_to(run: Path, tmp
     done = call("view", run, "the old dog saw Anna .", "--output", tmp_path)
     assert done.returncode == 0, done.stderr
     assert re.match(r"S +\S.* \d+%, \S.* \d+%", done.stdout.splitlines()[0])
-    for ending in ("html", "png", "svg"):
-        assert (tmp_path / f"view.{ending}").stat().st_size
+    for ending in (".html", "-tree.html", ".png", ".svg"):
+        assert (tmp_path / f"view{ending}").stat().st_size
 
 
 def test_the_recipes_of_parsers_resolve() -> None:
