@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import regard
 from regard.cli import app
+from regard.cli.evaluate_parser import chosen
 from regard.config import ParsingRecipe, resolve, resolve_as
 from regard.data.linearise import Repairs
 from regard.data.treebank import load
@@ -276,6 +277,16 @@ def test_evaluate_tells_all_figures_and_whether_a_difference_is_real(run: Path, 
     few = tmp_path / "few.trees"
     write_trees(few, treebank.gold[:3])
     assert "has 3 trees but" in call("evaluate", "--trees", gold, "--hypotheses", few).stderr
+
+
+def test_one_of_several_treebanks_is_chosen_by_the_name_of_its_file() -> None:
+    data = resolve_as(ParsingRecipe, "joint-parser").data
+    one = chosen(data, "gum")
+    assert ([Path(file).name for file in one.files], one.splits) == (["gum.trees.xz"], ("named",))
+    assert one.test_documents == data.test_documents
+    assert chosen(data, "") == data
+    with pytest.raises(RegardError, match="must name one of wsj_nltk_sample"):
+        chosen(data, "ptb")
 
 
 def test_view_shows_the_tree_beside_what_its_brackets_attended_to(run: Path, tmp_path: Path) -> None:
