@@ -173,3 +173,56 @@ def draw_set_table(table: Table, found: list[Experiment], path: Path) -> None:
         line_png(path, table.title, "inducing points", induced, levels)
         return
     table_png(path, f"{table.title} ({table.columns[0].title})", rows, ours, papers)
+
+
+@app.command("table-4")
+def table_4(
+    treebanks: Annotated[Path, typer.Option("--treebanks", help="The folder of the treebanks' files.")] = Path("."),
+    rows: Annotated[str, typer.Option("--rows", metavar="NAMES", help="Only these of wsj, gum, craft, joint.")] = "",
+    text: Annotated[
+        Path | None,
+        typer.Option("--text", help="Plain sentences: also rows that learn from their own parses of them."),
+    ] = None,
+    least_confidence: Annotated[
+        float, typer.Option("--least-confidence", min=0.0, max=1.0, help="Of the parses that are learned from.")
+    ] = 0.9,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Seeds of every row.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Runs at once on the one device.")] = 1,
+    out: Annotated[Path, typer.Option("--out", help="Folder of the runs and the table.")] = Path("runs/table-4"),
+    sets: Sets = None,
+    show: Annotated[bool, typer.Option("--show", help="Print what is there so far, and train nothing.")] = False,
+) -> None:
+    """*Attention Is All You Need*, Table 4: English constituency parsing, ours beside the paper's.
+
+    The paper's treebank is not free; each row says what it was trained on and scored on. Every row is a run directory
+    in --out, and the same command again goes on where it stopped. Malformed outputs are counted with the grammar and
+    without.
+
+    Example:  regard reproduce table-4 --treebanks constituency --jobs 4
+    """
+    from regard.reproduce import table4
+    from regard.reproduce.experiments import carry_out
+
+    overrides = dict(parse_override(item) for item in sets or ())
+    chosen = table4.choose(rows)
+    again = [row for row in table4.SELF_TRAINED if row.parent in {one.name for one in chosen}]
+    failures: list[str] = []
+    if not show:
+        table4.check_files(chosen, treebanks)
+        planned = table4.experiments(chosen, treebanks, out, seeds, overrides)
+        failures = carry_out(planned, table4.measure, jobs, console)
+        if text and not failures:
+            asked = table4.Text(text, least_confidence)
+            measure = partial(table4.measure_again, text=asked, folder=out)
+            more = table4.experiments(again, treebanks, out, seeds, overrides)
+            failures = carry_out(more, measure, jobs, console)
+    every = [*table4.ROWS, *table4.SELF_TRAINED]
+    found = table4.experiments(every, treebanks, out, MOST_SEEDS, overrides)  # earlier ones too
+    print(table4.narrow(found, every))
+    if not show:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "table-4.md").write_text(table4.table(found, every) + "\n", encoding="utf-8")
+        print(f"\n{out / 'table-4.md'}")
+    if failures:
+        warn(f"{len(failures)} runs failed; the same command tries them again.")
+        raise typer.Exit(1)

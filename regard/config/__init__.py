@@ -18,6 +18,7 @@ from regard.config.pairs import (
     TransformerConfig,
     foreign,
 )
+from regard.config.parsing import ParserDecodeConfig, ParserModelConfig, ParsingRecipe, TreebankConfig
 from regard.config.reading import (
     RECIPES,
     differences,
@@ -48,6 +49,9 @@ __all__ = [
     "PairModel",
     "PairRecipe",
     "PairTrainConfig",
+    "ParserDecodeConfig",
+    "ParserModelConfig",
+    "ParsingRecipe",
     "Recipe",
     "RecurrentConfig",
     "SetRecipe",
@@ -56,6 +60,7 @@ __all__ = [
     "TokenizerConfig",
     "TrainConfig",
     "TransformerConfig",
+    "TreebankConfig",
     "at_least",
     "between",
     "differences",

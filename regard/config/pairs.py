@@ -136,7 +136,7 @@ PRESETS: dict[str, dict[str, object]] = {
 
 
 @dataclass(frozen=True)
-class PairTrainConfig(TrainConfig):
+class SequenceTrainConfig(TrainConfig):
     """The loop over pairs of sequences. Label smoothing: *Attention Is All You Need*, §5.4."""
 
     batch_tokens: int = 25_000  # per batch and side; in the padded layout padding included
@@ -144,8 +144,7 @@ class PairTrainConfig(TrainConfig):
     r_drop: float = 0.0  # α of R-Drop: two passes with other dropout must agree; 0: one pass
     freeze: Literal["", "base"] = ""  # base: only the block heads are trained, on top of the run named by init
     layout: Literal["packed", "padded"] = "packed"  # sentences end to end, or rows of a rectangle with padding
-    valid_sentences: int = 200  # translated for BLEU at each validation; the loss uses the whole set
-    best_by: Literal["loss", "bleu"] = "loss"
+    valid_sentences: int = 200  # whose outputs are scored at each validation; the loss uses the whole set
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -153,8 +152,15 @@ class PairTrainConfig(TrainConfig):
         between(self, "train", 0.0, 1.0, "label_smoothing")
         if self.batch_tokens > 2**31:
             raise RegardError(f"train.batch_tokens = {self.batch_tokens} must be at most {2**31}.")
-        if self.best_by == "bleu" and not self.valid_sentences:
-            raise RegardError('train.best_by = "bleu" needs train.valid_sentences of at least 1.')
+        if self.best_by != "loss" and not self.valid_sentences:
+            raise RegardError(f'train.best_by = "{self.best_by}" needs train.valid_sentences of at least 1.')
+
+
+@dataclass(frozen=True)
+class PairTrainConfig(SequenceTrainConfig):
+    """The loop over a text and its translation."""
+
+    best_by: Literal["loss", "bleu"] = "loss"
 
 
 @dataclass(frozen=True)
@@ -235,12 +241,16 @@ FOREIGN = {
         "beam_size", "blockwise", "length_penalty", "normalization", "coverage_penalty", "extra_length", "min_length",
         "max_length", "no_repeat_ngram", "sample", "temperature", "top_k", "top_p", "seed", "recorded",
     ),
+    "parsing": (
+        "blockwise", "coverage_penalty", "min_length", "max_length", "no_repeat_ngram", "sample", "temperature",
+        "top_k", "top_p", "seed", "recorded", "iterations", "length_candidates",
+    ),
 }  # fmt: skip
 
 
 def foreign(task: str, key: str) -> str:
     """Why a key of [decode] is refused."""
-    (own,) = (keys for other, keys in FOREIGN.items() if other != task)
+    own = dict.fromkeys(one for keys in FOREIGN.values() for one in keys if one not in FOREIGN[task])
     return (
         f'decode.{key} means nothing to a model of task = "{task}", whose keys are decode.{", decode.".join(own)}: '
         "leave it out."

@@ -122,7 +122,7 @@ class Translator:
         for key in changes:
             if key in FOREIGN[self.task]:
                 raise RegardError(foreign(self.task, key))
-        return read_section(DecodeConfig, {**vars(self.config), **changes}, "decode.")
+        return read_section(type(self.config), {**vars(self.config), **changes}, "decode.")
 
     @torch.inference_mode()
     def search(
@@ -207,9 +207,9 @@ class Translator:
         limits = [self.limit(len(source), demand, config) for source, demand in zip(ordered, asked, strict=True)]
         watched = self.alignment_layer if config.coverage_penalty else None
         models = self.networks(config.precision)
-        steps = [step_of(model, ordered, beam, watched) for model in models]
+        steps = [self.stepping(model, ordered, beam, watched) for model in models]
         step: ModelStep | Ensemble = Ensemble(steps) if self.partners else steps[0]
-        constraints = self.constraints(config, asked, barred, beam)
+        constraints = self.constraints(config, asked, barred, beam, ordered)
         if config.coverage_penalty:
             constraints.append(Coverage(step, config.coverage_penalty))
         sampling = Sampling(config.temperature, config.top_k, config.top_p, config.seed)
@@ -234,6 +234,12 @@ class Translator:
                 sampler=sampler,
             )  # fmt: skip
         return [hypotheses for _, hypotheses in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
+
+    def stepping(
+        self, model: EncoderDecoder, sources: list[list[int]], beam: int, watched: int | None = None
+    ) -> ModelStep:
+        """A model in the middle of producing sequences."""
+        return step_of(model, sources, beam, watched)
 
     def networks(self, precision: str) -> list[EncoderDecoder]:
         """The models in the precision that is asked for. Their weights must not change afterwards."""
@@ -261,15 +267,20 @@ class Translator:
                     self.block_step(sources, config.precision), slots, source_room, room, options
                 )
             else:
-                step = step_of(self.networks(config.precision)[0], sources, options.beam_size)
+                step = self.stepping(self.networks(config.precision)[0], sources, options.beam_size)
                 self.benches[key] = KeptBench.of_search(step, slots, source_room, room, options)
         self.benches[key].step.sources = sources
         return self.benches[key]
 
     def constraints(
-        self, config: DecodeConfig, demands: Sequence[Demand], barred: np.ndarray | None, beam: int
+        self,
+        config: DecodeConfig,
+        demands: Sequence[Demand],
+        barred: np.ndarray | None,
+        beam: int,
+        sources: Sequence[Sequence[int]],
     ) -> list[Constraint]:
-        """What is asked of outputs, the search told only what matters to it."""
+        """What is asked of outputs, the search told only what matters to it. `sources`: what each is an output of."""
         constraints: list[Constraint] = []
         if config.min_length > 1:
             constraints.append(MinLength(config.min_length, EOS))

@@ -139,10 +139,9 @@ class TransformerStep(ModelStep):
 
     def hidden(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
         """What the decoder says at Q positions more. tokens: (R·Q,)   positions: (R, Q), below `longest` → (R·Q, D)"""
-        embedding, model = self.model.target_embedding, self.model
+        model = self.model
         seen = min(longest, model.longest)  # beyond the last position of a table, its last: nobody asks what is there
-        places = positions.flatten().clamp(max=seen - 1)
-        x = embedding.tokens(tokens) * embedding.scale + embedding.positions(places, seen)  # (R·Q, D)
+        x = self.embed(tokens, positions.flatten().clamp(max=seen - 1), seen)  # (R·Q, D)
         ahead = self.see_past(positions, longest)
         for i, (layer, past, memory) in enumerate(self.layers):
             x = layer.self_attn_residual(x, partial(ahead, past))
@@ -151,6 +150,11 @@ class TransformerStep(ModelStep):
         if self.watched is not None:
             self.attended = self.attended + self.layers[self.watched][2].weights.mean(dim=1)
         return model.decoder.norm(x)
+
+    def embed(self, tokens: Tensor, places: Tensor, seen: int) -> Tensor:
+        """tokens, places: (R·Q,), below `seen` → (R·Q, D)"""
+        embedding = self.model.target_embedding
+        return embedding.tokens(tokens) * embedding.scale + embedding.positions(places, seen)
 
     def see_past(self, positions: Tensor, longest: int) -> Callable[[Past, Tensor], Tensor]:
         """How a layer attends to what has been produced: by kernel, where one position comes at a time."""

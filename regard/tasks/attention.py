@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from torch import Tensor
+
+from regard.decode.parser import Parsed, Parser
 from regard.decode.translator import Translation, Translator
 from regard.view import AttentionMap, AttentionView, alignment_text, attention_page, attention_png
+from regard.view.tree_page import tree_page
+from regard.view.trees import tree_svg, tree_text
 
 
 def draw(translator: Translator, translation: Translation, folder: Path, name: str) -> tuple[Path, Path]:
@@ -34,3 +39,38 @@ def alignment_picture(translator: Translator, translation: Translation) -> str:
     rows = translator.tokenizers.target.word_texts(translation.target_tokens)
     columns = translator.tokenizers.source.word_texts(translation.source_tokens)
     return alignment_text(rows, columns, words)
+
+
+def draw_tree(parser: Parser, parsed: Parsed, folder: Path, name: str) -> list[Path]:
+    """Write the tree beside the attention of its brackets, the page and picture of every head, and the tree as SVG."""
+    drawn = list(draw(parser, parsed.output, folder, name))
+    tree, svg = folder / f"{name}-tree.html", folder / f"{name}.svg"
+    layers = {path.split(".")[2]: weights.cpu().numpy() for path, weights in bracket_attention(parser, parsed).items()}
+    tree.write_text(tree_page(f"{parser.name}: {parsed.output.source}", parsed.tree, layers), encoding="utf-8")
+    svg.write_text(tree_svg(parsed.tree), encoding="utf-8")
+    return [tree, *drawn, svg]
+
+
+def bracket_attention(parser: Parser, parsed: Parsed) -> dict[str, Tensor]:
+    """How much each bracket attended to each word when it was opened, (brackets, words), the mean of all heads: by
+    module path, layer after layer. Nothing where the tree was repaired: some of its brackets are then not the model's.
+    """
+    if parsed.repairs.total:
+        return {}
+    opened = [i for i, symbol in enumerate(parsed.symbols) if symbol.startswith("(")]
+    return {
+        path: parser.word_weights(parsed.output, weights.mean(dim=0))[opened]
+        for path, weights in parser.attend(parsed.output).items()
+        if path.endswith("cross_attn")
+    }
+
+
+def tree_beside_attention(parser: Parser, parsed: Parsed, width: int = 100, shown: int = 3) -> str:
+    """The tree, a line for each phrase and word; beside a phrase, what its bracket attended to when it was opened, in
+    the layer that alignments are read from."""
+    weights = bracket_attention(parser, parsed).get(parser.alignment_path)
+    remarks = {}
+    for i, row in enumerate(weights if weights is not None else ()):
+        best = row.argsort(descending=True)[:shown].tolist()
+        remarks[i] = ", ".join(f"{parsed.tree.words[word]} {float(row[word]):.0%}" for word in best)
+    return tree_text(parsed.tree, width, remarks)

@@ -16,13 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.config import PairRecipe, TokenizerConfig
+from regard.config import PairRecipe, ParsingRecipe, TokenizerConfig
 from regard.data import tokenizer as subwords
 from regard.data.batching import BatchOrder, cut
 from regard.data.corpus import Corpus, load_required, without_empty
 from regard.data.prepared import Prepared
-from regard.data.sampling import SampledRagged, sampled
-from regard.data.tokenizer import PAD, SYMBOLS, Ragged, TokenizerPair
+from regard.data.sampling import SampledRagged, as_it_is, sampled
+from regard.data.tokenizer import PAD, SYMBOLS, Ragged, Symbols, TokenizerPair
 from regard.decode.translator import Translator
 from regard.errors import RegardError
 from regard.evaluate.bleu import bleu
@@ -36,6 +36,8 @@ from regard.nn.r_drop import r_drop_loss
 from regard.tasks.task import B, Validation, move, pin
 
 N_SAMPLES = 5
+
+AnyPairRecipe: TypeAlias = PairRecipe | ParsingRecipe  # text and its translation, or sentences and their trees
 
 
 @dataclass(frozen=True)
@@ -113,9 +115,11 @@ class SampledPairs(Pairs):
     drawn: tuple[SampledRagged, SampledRagged]
 
     @classmethod
-    def of(cls, pairs: Pairs, tokenizers: TokenizerPair, recipe: PairRecipe, longest: int) -> SampledPairs:
+    def of(cls, pairs: Pairs, tokenizers: TokenizerPair, recipe: AnyPairRecipe, longest: int) -> SampledPairs:
         kind, alpha, seed = recipe.tokenizer.kind, recipe.tokenizer.sampling, recipe.seed
         source = sampled(tokenizers.source, kind, pairs.source, alpha, seed, longest)
+        if isinstance(tokenizers.target, Symbols):
+            return cls(pairs.source, pairs.target, (source, as_it_is(tokenizers.target, pairs.target, longest)))
         target = sampled(tokenizers.target, kind, pairs.target, alpha, seed + 1, longest)
         return cls(pairs.source, pairs.target, (source, target))
 
@@ -150,10 +154,10 @@ def arrange(flat: np.ndarray, lengths: np.ndarray, layout: str) -> tuple[Tensor,
 class PairTask(ABC, Generic[B]):
     """One recipe's corpora and model. What a batch of them is, and its loss, its kinds say."""
 
-    def __init__(self, recipe: PairRecipe, tokenizers: TokenizerPair, train: Pairs, valid: Corpus) -> None:
+    def __init__(self, recipe: AnyPairRecipe, tokenizers: TokenizerPair, train: Pairs, valid: Corpus) -> None:
         self.recipe, self.tokenizers, self.valid_corpus = recipe, tokenizers, valid
         torch.manual_seed(recipe.seed)
-        self.model = build(recipe, tokenizers)
+        self.model = self.build()
         if recipe.train.freeze:
             freeze_base(self.model)
         if recipe.train.recompute:
@@ -168,6 +172,11 @@ class PairTask(ABC, Generic[B]):
         self.order = BatchOrder(self.pairs.sides, recipe.train.batch_tokens, recipe.seed, padded=padded, only=kept)
         self.d_model = recipe.model.d_model
         self.fingerprints = {"tokenizer": tokenizers.hash, "training text": self.pairs.hash}
+
+    def build(self) -> EncoderDecoder:
+        """The model, with new weights."""
+        assert isinstance(self.recipe, PairRecipe)
+        return build(self.recipe, self.tokenizers)
 
     @property
     def extent(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.tasks.task import Task
-from regard.training import pairs, sets
+from regard.training import pairs, parsing, sets
 from regard.training.run import Run
 
 Say = Callable[[str], None]
@@ -24,8 +24,11 @@ class Kind:
 
 
 PAIRS = Kind(pairs.prepare, pairs.open_translator, pairs.report, "Translating the test text, scoring and drawing …")
+PARSING = Kind(
+    parsing.prepare, parsing.open_parser, parsing.report, "Parsing the test sentences, scoring and drawing …"
+)
 SETS = Kind(sets.prepare, sets.open_model, sets.report, "Scoring the test sets and drawing …")
-KINDS = {"translation": PAIRS, "mask_predict": PAIRS, **dict.fromkeys(sets.TASKS, SETS)}
+KINDS = {"translation": PAIRS, "mask_predict": PAIRS, "parsing": PARSING, **dict.fromkeys(sets.TASKS, SETS)}
 
 
 def kind_of(task: str) -> Kind:

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from regard.config import PairModel, PairRecipe, differences
+from regard.config import PairModel, PairRecipe, ParsingRecipe, differences
 from regard.data.corpus import load_required, test_splits
 from regard.data.tokenizer import TokenizerPair
 from regard.decode.mask_predict import MaskPredictor
@@ -38,16 +38,17 @@ def prepare(recipe: PairRecipe, run: Run, parent: Run | None, say: Callable[[str
     initial = TokenizerPair.load(parent.tokenizer) if parent else None
     task = translation.prepare(recipe, run.tokenizer, initial, say, ranks.lead, TASKS[recipe.task])
     if parent:
-        start_from(parent, recipe.model, task.model)
+        start_from(parent, recipe.model, task.model, parent.pair_recipe.model)
     return task
 
 
-def start_from(other: Run, ours: PairModel, model: nn.Module) -> None:
+def start_from(other: Run, ours: PairModel, model: nn.Module, of_other: PairModel) -> None:
     """Take the weights of another run (fine-tuning). Dropout may differ; what the weights mean may not.
 
-    Block heads may differ too: those of another shape, or none, are left aside, and ours begin anew.
+    `ours`, `of_other`: how the two models are made. Block heads may differ too: those of another shape, or none, are
+    left aside, and ours begin anew.
     """
-    changed = [line for line in differences(ours, other.pair_recipe.model) if line.split(":")[0] not in MAY_DIFFER]
+    changed = [line for line in differences(ours, of_other) if line.split(":")[0] not in MAY_DIFFER]
     if changed:
         raise RegardError(f"init = {other.path} is another model, make [model] match it: {'; '.join(changed)}.")
     tensors = load_weights(other)
@@ -79,13 +80,14 @@ def load_translator(run: str | Path | Sequence[str | Path], weights: str = "auto
     return open_translator([Run.open(one) for one in runs], weights, device)
 
 
-def check_together(first: Run, other: Run, tokenizers: TokenizerPair) -> None:
+def check_together(first: Run, other: Run, tokenizers: TokenizerPair, task: str = "translation") -> None:
     """Whether two runs can produce each token together."""
     for run in (first, other):
-        if run.recipe.task != "translation":
+        if run.recipe.task != task:
             raise RegardError(f'{run.path} is a run of task = "{run.recipe.task}", which translates alone.')
     same = TokenizerPair.load(other.tokenizer).hash == tokenizers.hash
-    if not same or other.pair_recipe.model.start != first.pair_recipe.model.start:
+    starts = [run.recipe.model.start for run in (first, other) if isinstance(run.recipe, (PairRecipe, ParsingRecipe))]
+    if not same or len(set(starts)) > 1:
         raise RegardError(
             f"{other.path} has another vocabulary than {first.path}: runs translate together only with the same; "
             "train one from the other's tokenizer with init."

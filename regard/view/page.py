@@ -31,9 +31,9 @@ def attention_page(view: AttentionView) -> str:
     template = resources.files("regard.view").joinpath("page.html").read_text(encoding="ascii")
     parts = {
         "title": html.escape(visible(view.title)),
-        "style_hash": _hash_of("style", template),
-        "script_hash": _hash_of("script", template),
-        "data": _inert_json(_content(view)),
+        "style_hash": hash_of("style", template),
+        "script_hash": hash_of("script", template),
+        "data": inert_json(_content(view)),
     }
     # One pass: a title that itself contains "{{data}}" is text like any other.
     page = re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
@@ -76,13 +76,13 @@ def _quantised(weights: npt.NDArray[np.float32]) -> str:
     return base64.b64encode(levels.astype("<u2").tobytes()).decode("ascii")
 
 
-def _inert_json(content: dict[str, object]) -> str:
+def inert_json(content: dict[str, object]) -> str:
     """JSON that cannot end its own script element: no <, > or & is left, and nothing beyond ASCII."""
     text = json.dumps(content, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _hash_of(tag: str, template: str) -> str:
+def hash_of(tag: str, template: str) -> str:
     """The source expression that lets a content security policy admit exactly this element."""
     found = re.search(rf"<{tag}>(.*?)</{tag}>", template, flags=re.DOTALL)
     if found is None:
