@@ -34,7 +34,8 @@ def view(
     target: Annotated[
         list[str] | None,
         typer.Option(
-            "--target", help="An output to look into instead of the model's own, one for each sentence.",
+            "--target",
+            help="An output to look into instead of the model's own, one for each sentence.",
             show_default=False,
         ),
     ] = None,
@@ -53,7 +54,7 @@ def view(
     decoding with the probabilities of the alternatives. Sentences come from the command line, --input, or stdin.
 
     Example:  regard view runs/demo "The old dog is sleeping in the garden."
-    """  # fmt: skip
+    """
     from regard.tasks.attention import alignment_picture, draw
     from regard.training.run import Run
 

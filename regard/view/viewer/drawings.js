@@ -128,6 +128,7 @@ function matrixPanel(matrix, { theme, room, title, ceiling, best = null }) {
     if (k !== null) over.append(frame(left + k * cell - 1, top - 1, side + 2, Q * cell + 1, 1));
     if (q === null || k === null) return;
     over.append(frame(left + k * cell - 1, top + q * cell - 1, side + 2, side + 2, 2));
+    over.lastChild.classList.add("here");
     const x = clamp(left + (k + 0.5) * cell, 24, width - 24), y = top + q * cell + (q === 0 ? cell + 13 : -13);
     over.append(
       svg("rect", { x: x - 22, y: y - 9, width: 44, height: 18, rx: 4, fill: theme.paper, stroke: theme.mark }),
@@ -158,6 +159,7 @@ function light(texts, chosen, theme) {
   texts.forEach((text, i) => {
     text.setAttribute("fill", i === chosen ? theme.mark : theme.ink);
     text.setAttribute("font-weight", i === chosen ? 700 : 400);
+    text.classList.toggle("here", i === chosen);
   });
 }
 
@@ -165,18 +167,19 @@ function light(texts, chosen, theme) {
 
 function linesPanel(matrix, { theme, room, title, threshold, best = null }) {
   const { rows, columns, Q, K, weights } = matrix;
-  const plane = rows.kind === "points" ? rows : columns.kind === "points" ? columns : null;
+  const points = [rows, columns].flatMap((axis) => axis.points || []), plane = points.length > 0;
   const tallest = Math.max(rows.kind === "tokens" ? Q : 0, columns.kind === "tokens" ? K : 0, 1);
   const step = clamp(640 / tallest, 13, 26), size = clamp(step - 4, 9, 14), top = 50, numbers = 40;
-  const wide = (axis) => (axis.kind === "tokens" ? numbers + widest(axis.items.map((item) => shorten(item)), size) + 10 : 12);
+  const wide = (axis) => (axis.kind === "tokens" ? numbers + widest(axis.items.map((item) => shorten(item)), size) + 10 : 44);
   const left = wide(rows), right = wide(columns);
   const width = Math.round(clamp(room, left + right + 100, left + right + (plane ? 460 : 320)));
   const across = width - left - right;
   const height = Math.ceil(Math.max(top + tallest * step + 8, plane ? top + across + 14 : 0));
-  const inPlane = plane && placeInPlane(plane.points, left + 12, top, across - 24);
+  const place = placer(points, left + 12, top, across - 24);
   const level = (i, n) => top + (i + 0.5) * step + (plane ? Math.max(0, (height - top - n * step) / 2) : 0);
-  const from = rows.kind === "points" ? inPlane : rows.items.map((_, q) => [left, level(q, Q)]);
-  const to = columns.kind === "points" ? inPlane : columns.items.map((_, k) => [width - right, level(k, K)]);
+  const from = rows.kind === "points" ? rows.points.map(place) : rows.items.map((_, q) => [left, level(q, Q)]);
+  const to = columns !== rows && columns.kind === "points" ? columns.points.map(place)
+    : plane && columns === rows ? from : columns.items.map((_, k) => [width - right, level(k, K)]);
 
   const curve = (q, k) => {
     const [x1, y1] = from[q], [x2, y2] = to[k];
@@ -251,14 +254,12 @@ function linesPanel(matrix, { theme, room, title, threshold, best = null }) {
 const r1 = (x) => Math.round(x * 10) / 10;
 
 // Points in a square, with the proportions they have.
-function placeInPlane(points, left, top, side) {
-  const xs = points.map((point) => point[0]), ys = points.map((point) => point[1]);
-  const low = [Math.min(...xs), Math.min(...ys)], high = [Math.max(...xs), Math.max(...ys)];
+function placer(points, left, top, side) {
+  const spread = [0, 1].map((c) => points.map((point) => point[c]));
+  const low = spread.map((values) => Math.min(...values)), high = spread.map((values) => Math.max(...values));
   const span = Math.max(high[0] - low[0], high[1] - low[1]) || 1;
   const shift = [0, 1].map((c) => (span - (high[c] - low[c])) / 2);
-  return points.map(([x, y]) => [
-    left + ((x - low[0] + shift[0]) / span) * side, top + (1 - (y - low[1] + shift[1]) / span) * side,
-  ]);
+  return ([x, y]) => [left + ((x - low[0] + shift[0]) / span) * side, top + (1 - (y - low[1] + shift[1]) / span) * side];
 }
 
 // ---- numbers by layer and head ----

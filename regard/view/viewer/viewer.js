@@ -17,6 +17,7 @@ const VIEWS = {
   decoding: ["Decoding", ["layer", "head"], "Left, what the model held probable at this step, given the tokens before it. Right, where the step looked. The left and right arrow keys step."],
 };
 const MOST_BARS = 40;
+const LONG_TEXT = 500;  // characters
 const STAGE_KEYS = "Arrow keys move, Page Up and Page Down change the layer, square brackets the head, Escape lets go.";
 
 // Everything that came from text enters the document here, as text, never as markup.
@@ -52,6 +53,7 @@ class Viewer {
   build(content) {
     this.problem = html("p", { class: "problem", role: "alert", hidden: "" });
     this.told = html("dl");
+    const texts = html("div", { class: "texts", role: "region", "aria-label": "Source and target" }, null, [this.told]);
     this.controls = {
       example: choice(content.examples.map((one, i) => option(i, (i + 1) + ". " + shorten(one.source || one.target || content.title, 60)))),
       group: choice(),
@@ -63,7 +65,8 @@ class Viewer {
     };
     const bar = html("div", { class: "controls", role: "group", "aria-label": "What is shown" });
     this.labels = {};
-    const names = { example: "Sentence", group: "Attention", layer: "Layer", head: "Head", scale: "Colour", threshold: "Hide below", theme: "Theme" };
+    const spoken = content.examples.some((one) => one.source);
+    const names = { example: spoken ? "Sentence" : "Example", group: "Attention", layer: "Layer", head: "Head", scale: "Colour", threshold: "Hide below", theme: "Theme" };
     for (const [name, control] of Object.entries(this.controls)) {
       this.labels[name] = html("label", {}, null, [html("span", {}, names[name]), control]);
       this.labels[name].dataset.control = name;
@@ -106,7 +109,7 @@ class Viewer {
     ]);
     this.shown = shown;
     this.root.replaceChildren(
-      html("h1", { dir: "auto" }, content.title || "Attention"), this.problem, this.told, bar, this.tabs, shown, this.footer(content));
+      html("h1", { dir: "auto" }, content.title || "Attention"), this.problem, texts, bar, this.tabs, shown, this.footer(content));
 
     this.dark = window.matchMedia("(prefers-color-scheme: dark)");
     this.dark.addEventListener("change", () => this.draw());
@@ -165,6 +168,11 @@ class Viewer {
     const told = [["source", source], ["target", target]].filter(([, text]) => text);
     this.told.replaceChildren(...told.flatMap(([name, text]) => [html("dt", {}, name), html("dd", { dir: "auto" }, text)]));
     this.told.hidden = !told.length;
+    // Long texts scroll, and what scrolls can be reached with the keyboard.
+    const long = source.length + target.length > LONG_TEXT;
+    const texts = this.told.parentNode;
+    texts.classList.toggle("long", long);
+    if (long) texts.tabIndex = 0; else texts.removeAttribute("tabindex");
   }
 
   change(name, value) {
@@ -557,7 +565,7 @@ class Viewer {
     if (!Q || !K) return;
     if (this.state.view === "lines") this.point(down ? from(q, down, Q) : null, along ? from(k, along, K) : null);
     else this.point(from(q, q === null ? 0 : down, Q), from(k, k === null ? 0 : along, K));
-    const mark = this.picture.drawing.querySelector(".over > :last-child");
+    const mark = this.picture.drawing.querySelector(".over .here") || this.picture.drawing.querySelector(".here");
     if (mark) mark.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
@@ -571,5 +579,14 @@ class Viewer {
   }
 }
 
-return { open: (root, content, options = {}) => new Viewer(root, content, options) };
+function open(root, content, options = {}) {
+  try {
+    return new Viewer(root, content, options);
+  } catch (error) {
+    root.replaceChildren(html("p", { class: "problem", role: "alert" }, "This could not be drawn: " + error.message));
+    throw error;
+  }
+}
+
+return { open };
 })();
