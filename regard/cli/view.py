@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from regard.decode.translator import Translation, Translator
 
 MOST = 500  # sentences of one page
+LARGE = 100e6  # bytes
 
 
 def view(
@@ -64,6 +65,10 @@ def view(
     found = look(model, asked, outputs)
     with bar("Looking", len(found)) as progress:
         page, png = draw(model, found, output or Run.open(run).report, name, progress)
+    if page.stat().st_size > LARGE:
+        warn(
+            f"The page has {page.stat().st_size / 1e6:.0f} MB, which browsers open slowly: fewer sentences are better."
+        )
     if len(found) == 1:
         print(f"{found[0].text}\n\n{alignment_picture(model, found[0])}\n\n{page}\n{png}")
     else:

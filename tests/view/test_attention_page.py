@@ -5,9 +5,12 @@ from __future__ import annotations
 import base64
 import json
 import re
+import subprocess
+import sys
 import zlib
 from collections.abc import Callable
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -168,3 +171,26 @@ def test_maps_refuse_what_cannot_be_shown() -> None:
         AttentionMap("x", ["a"], ["a"], np.full((1, 1, 1), np.nan, dtype=np.float32))
     with pytest.raises(ValueError, match="between 0 and 1"):
         AttentionMap("x", ["a"], ["a"], np.full((1, 1, 1), 1.5, dtype=np.float32))
+
+
+GUIDE = Path(__file__).parents[2] / "docs" / "viewer.md"
+
+
+def keys_of(content: object) -> set[str]:
+    """Every key of a document, at any depth."""
+    if isinstance(content, dict):
+        return set(content) | {key for value in content.values() for key in keys_of(value)}
+    return {key for value in content for key in keys_of(value)} if isinstance(content, list) else set()
+
+
+def test_the_guide_names_every_field(sentence: AttentionView, cluster_set: AttentionView) -> None:
+    (table,) = re.findall(r"```text\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.S)
+    named = {name for line in table.splitlines() for name in re.findall(r"\w+", re.split(r"\s{2,}", line.strip())[0])}
+    assert named == keys_of(attention_document(sentence, cluster_set))
+
+
+def test_the_guides_snippet_makes_a_page(tmp_path: Path) -> None:
+    (snippet,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.S)
+    subprocess.run([sys.executable, "-c", snippet], cwd=tmp_path, check=True)
+    content = json.loads(document_text_in((tmp_path / "attention.html").read_text()))
+    assert [axis["kind"] for axis in content["examples"][1]["axes"]] == ["points", "tokens"]

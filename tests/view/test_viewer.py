@@ -313,7 +313,7 @@ def test_a_saved_page_opens_where_its_reader_was(open_page: Open, sentence: Atte
     page = saved(tab, "html", tmp_path)
     again = open_page(page)
     assert shown(again) == "Encoder self-attention · layer 0 · head 3"
-    assert again.locator("html").get_attribute("data-theme") == "dark"
+    assert again.locator("#viewer").get_attribute("data-theme") == "dark"
     assert again.locator("[data-view=lines]").get_attribute("aria-selected") == "true"
     for name, weights in stored(tab).items():
         assert np.array_equal(stored(again)[name], weights)
@@ -382,13 +382,14 @@ def test_axe_finds_no_serious_fault(open_page: Open, sentence: AttentionView, sc
 
 def test_dark_and_light_follow_the_system_or_the_reader(open_page: Open, sentence: AttentionView) -> None:
     tab = open_page(attention_page(sentence), color_scheme="dark")
-    paper = "getComputedStyle(document.body).backgroundColor"
+    paper = "getComputedStyle(document.getElementById('viewer')).backgroundColor"
     dark = tab.evaluate(paper)
     choose(tab, theme="light")
     assert tab.evaluate(paper) == "rgb(255, 255, 255)" != dark
     choose(tab, theme="auto")
+    tab.wait_for_function(f"{paper} === '{dark}'")
     tab.emulate_media(color_scheme="light")
-    assert tab.evaluate(paper) == "rgb(255, 255, 255)"
+    tab.wait_for_function(f"{paper} === 'rgb(255, 255, 255)'")
 
 
 def test_a_phone_shows_every_view_without_sideways_scrolling(open_page: Open, sentence: AttentionView) -> None:

@@ -218,6 +218,8 @@ function linesPanel(matrix, { theme, room, title, threshold, best = null }) {
   }, three(weight));
   const show = (q, k) => {
     links.setAttribute("opacity", q === null && k === null ? 1 : 0.12);
+    if (rows.kind === "points") swell(queryMarks, (i) => (q === null && k !== null ? weights[i * K + k] : 0));
+    if (columns.kind === "points" && (from !== to || q !== null)) swell(keyMarks, (i) => (q !== null && k === null ? weights[q * K + i] : 0));
     if (from === to) light(queryMarks, q === null ? k : q, theme);
     else { light(queryMarks, q, theme); light(keyMarks, k, theme); }
     focus.replaceChildren();
@@ -249,6 +251,12 @@ function linesPanel(matrix, { theme, room, title, threshold, best = null }) {
     return k === null ? null : { q: null, k };
   };
   return { node, width, height, hit, show };
+}
+
+// The points that are looked at, or look, grow with their weight.
+function swell(marks, weightOf) {
+  const found = marks.map((_, i) => weightOf(i)), most = Math.max(...found, 1e-9);
+  marks.forEach((mark, i) => mark.setAttribute("r", r1(4 + 6 * (found[i] / most))));
 }
 
 const r1 = (x) => Math.round(x * 10) / 10;
@@ -378,5 +386,5 @@ function sheet(width, height, theme, name) {
   return drawing;
 }
 
-return { matrixPanel, linesPanel, measurePanel, barsPanel, thumbnail, compose, sheet, svg, themeOf, shorten, three, clamp, widest };
+return { matrixPanel, linesPanel, measurePanel, barsPanel, thumbnail, compose, sheet, svg, themeOf, shorten, three, clamp };
 })();

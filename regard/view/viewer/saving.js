@@ -14,8 +14,7 @@ function offer(blob, name) {
 }
 
 function textOf(drawing) {
-  const copy = drawing.cloneNode(true);
-  return new XMLSerializer().serializeToString(copy);
+  return new XMLSerializer().serializeToString(drawing);
 }
 
 function saveSvg(drawing, name) {

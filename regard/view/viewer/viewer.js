@@ -51,6 +51,7 @@ class Viewer {
   // ---- the frame: made once ----
 
   build(content) {
+    this.root.classList.add("attention-viewer");
     this.problem = html("p", { class: "problem", role: "alert", hidden: "" });
     this.told = html("dl");
     const texts = html("div", { class: "texts", role: "region", "aria-label": "Source and target" }, null, [this.told]);
@@ -195,7 +196,7 @@ class Viewer {
       heads: exists, matrix: exists, lines: exists, measures: exists, alignment: Boolean(example.content.alignment),
       rollout: example.content.maps.some((map) => map.rollout !== null), decoding: example.steps.length > 0,
     };
-    if (!usable[state.view]) state.view = "matrix";
+    if (!Object.hasOwn(VIEWS, state.view) || !usable[state.view]) state.view = "matrix";
     let group = example.groups.find((one) => one.title === state.group);
     if (!group) group = example.crossing || example.groups.at(-1);
     this.group = state.view === "decoding" ? example.crossing || group : group;
@@ -237,7 +238,7 @@ class Viewer {
   draw() {
     if (!this.example) return;
     const { state } = this;
-    document.documentElement.dataset.theme = state.theme === "auto" ? (this.dark.matches ? "dark" : "light") : state.theme;
+    this.root.dataset.theme = state.theme === "auto" ? (this.dark.matches ? "dark" : "light") : state.theme;
     this.theme = themeOf(this.root);
     const usable = this.settle();
     this.fillControls(usable);
