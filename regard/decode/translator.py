@@ -362,12 +362,25 @@ class Translator:
         tgt, tgt_layout = rectangle([[self.start, *target[:-1]] for target in targets], self.device)
         return self.model(src, src_layout, tgt, tgt_layout)
 
-    @torch.inference_mode()
     def attend(self, translation: Translation) -> dict[str, Tensor]:
         """Every attention of one translation: module path → (H, Q, K)."""
+        return self.look(translation)[0]
+
+    @torch.inference_mode()
+    def look(self, translation: Translation) -> tuple[dict[str, Tensor], Tensor]:
+        """Every attention of one translation, and the logits (T, V) from which each of its tokens was chosen."""
         with capture(self.model) as maps:
-            self.feed([translation.source_tokens], [translation.target_tokens])
-        return {path: weights[0] for path, weights in maps.items()}
+            logits = self.feed([translation.source_tokens], [translation.target_tokens])
+        return {path: weights[0] for path, weights in maps.items()}, logits[0]
+
+    def given(self, source: str, target: str) -> Translation:
+        """A translation that somebody else has made, to be looked into as one of the model's own."""
+        source_tokens = self.tokenizers.source.encode([source])[0]
+        tokens = self.tokenizers.target.encode([target])[0]
+        seen = self.fit(source_tokens)
+        if len(tokens) > self.longest:
+            raise RegardError(f"A target has {len(tokens)} tokens, and the model positions for {self.longest}.")
+        return Translation(source, target, 0.0, 0.0, seen, tokens, len(source_tokens) - len(seen))
 
     def axes(self, translation: Translation, path: str) -> tuple[list[str], list[str]]:
         """The tokens that the rows and the columns of an attention stand for."""

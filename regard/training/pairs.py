@@ -139,6 +139,7 @@ def show(translator: Translator, run: Run, evaluation: Evaluation) -> list[str]:
     drawable = [found for found in evaluation.translations if found.target_tokens][:N_SHOWN]
     if not drawable or not translator.model.cross_attentions:  # every line of the test set is empty, or no attention
         return lines
-    longest = max(drawable, key=lambda t: len(t.target_tokens))
-    page, png = draw(translator, longest, run.report, "attention")
+    drawable.sort(key=lambda t: -len(t.target_tokens))
+    longest = drawable[0]
+    page, png = draw(translator, drawable, run.report, "attention")
     return [*lines, "", alignment_picture(translator, longest), "", f"attention page  {page}", f"attention PNG   {png}"]

@@ -31,10 +31,17 @@ def tree_page(title: str, tree: Drawable, layers: Mapping[str, npt.NDArray[np.fl
     rows = [[[round(float(one), 4) for one in row] for row in weights] for weights in layers.values()]
     parts = {
         "title": html.escape(visible(title)),
-        "style_hash": hash_of("style", template),
-        "script_hash": hash_of("script", template),
+        "style_hash": hash_of(inside("style", template)),
+        "script_hash": hash_of(inside("script", template)),
         "svg": tree_svg(tree),
         "data": inert_json({"layers": [visible(name) for name in layers], "weights": rows}),
     }
     page = re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
     return page.encode("ascii", "xmlcharrefreplace").decode("ascii")
+
+
+def inside(element: str, template: str) -> str:
+    """What the template's one such element without attributes holds."""
+    match = re.search(rf"<{element}>(.*?)</{element}>", template, re.DOTALL)
+    assert match, element
+    return match[1]
