@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from set_files import write_flickr8k, write_omniglot
 
 from regard.config import resolve
 from regard.errors import RegardError
@@ -24,9 +24,6 @@ from regard.tasks.set_model import SetModel
 from regard.tasks.sets import SetTask
 from regard.tasks.unique_characters import UniqueCharactersTask
 from regard.training.optim import Adam
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
-from set_files import write_flickr8k, write_omniglot
 
 CPU = torch.device("cpu")
 
@@ -194,6 +191,8 @@ def test_bad_sets_are_refused_in_a_sentence(clusterer: SetModel) -> None:
         clusterer.predict([np.full((4, 2), np.nan)])
     with pytest.raises(RegardError, match="There are no sets"):
         clusterer.predict([])
+    with pytest.raises(RegardError, match="There is no test set -1: they are numbered from 0 on"):
+        clusterer.test_sets([-1])
 
 
 def test_what_it_looks_at_is_captured_and_drawn_on_the_points(clusterer: SetModel, tmp_path: Path) -> None:
