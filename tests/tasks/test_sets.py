@@ -21,7 +21,7 @@ from regard.tasks.max_regression import MaxRegressionTask
 from regard.tasks.point_clouds import PointCloudsTask
 from regard.tasks.set_attention import draw, draw_clusterings
 from regard.tasks.set_model import SetModel
-from regard.tasks.sets import SetTask
+from regard.tasks.sets import SetBatch, SetTask
 from regard.tasks.unique_characters import UniqueCharactersTask
 from regard.training.optim import Adam
 
@@ -150,6 +150,16 @@ def test_counting_is_by_the_mode_of_a_poisson(tmp_path: Path) -> None:
     assert task.evaluate("test", 200, CPU)["loss"] < before
 
 
+def test_images_are_drawn_as_they_are_looked_at(tmp_path: Path) -> None:
+    data = {"path": str(write_omniglot(tmp_path)), "smallest": 3, "largest": 4}
+    model = {"encoder": "sab", "d_model": 16, "n_heads": 2, "n_layers": 1}
+    task = task_of(UniqueCharactersTask, "unique_characters", data=data, model=model, images={"channels": 8})
+    page, *pngs = draw(SetModel(task, CPU), 0, tmp_path, "looks")
+    assert [png.name for png in pngs] == ["looks.png", "looks-images.png"]
+    assert all(png.read_bytes().startswith(b"\x89PNG") for png in pngs)
+    assert "character a" in page.read_text(encoding="utf-8")
+
+
 def test_the_outlier_is_found(tmp_path: Path) -> None:
     task = task_of(
         AnomalyTask,
@@ -164,6 +174,19 @@ def test_the_outlier_is_found(tmp_path: Path) -> None:
     assert scores["accuracy"] > 0.8
     assert scores["auroc"] > 0.9
     assert scores["aupr"] > 0.7
+
+
+@pytest.mark.parametrize(("kind", "name"), [(ClusteringTask, "clustering"), (KeyChainTask, "key_chain")])
+def test_a_wider_rectangle_than_needed_changes_nothing(kind: type[SetTask[Any]], name: str) -> None:
+    """What a GPU trains on: all batches in the rectangle of the largest set."""
+    task = task_of(kind, name, train={"batch_sets": 2})
+    numbers = [task.order.numbers(index) for index in range(4)]
+    roomy = [SetBatch.of(task.stream("train").take(part), part) for part in numbers]
+    tight = [task.batch(part, CPU) for part in numbers]
+    assert len({batch.shape for batch in roomy}) == 1 < len({batch.shape for batch in tight})
+    with torch.no_grad():
+        for wide, narrow in zip(roomy, tight, strict=True):
+            assert float(task.loss(wide)) == pytest.approx(float(task.loss(narrow)), rel=1e-5)
 
 
 # --- a trained model in use ------------------------------------------------------------------------------
