@@ -140,7 +140,7 @@ for table_name in SET_TABLES:
 
 def set_table(name: str, rows: str, seeds: int, jobs: int, out: Path, sets: list[str], show: bool) -> None:
     from regard.reproduce.experiments import carry_out
-    from regard.reproduce.sets import TABLES, measure
+    from regard.reproduce.sets import TABLES, draw_best, measure
     from regard.reproduce.tables import choose
     from regard.training.sets import check_data
 
@@ -150,13 +150,15 @@ def set_table(name: str, rows: str, seeds: int, jobs: int, out: Path, sets: list
     if not show:
         check_data(experiments[0].recipe)  # a file that is missing is missing for all rows
         failures = carry_out(experiments, measure, jobs, console)
-    found = table.experiments(out, table.rows, MOST_SEEDS, overrides)  # earlier ones too
+    found = table.finished(out)  # earlier ones too
     remarks, claims = table.remarks(found), [f"- {claim}: {word}" for claim, word in table.verdicts(found)]
     print_table(table.narrow(found), remarks, claims)
     if any(each.result for each in found) and not show:
         write_table(out, name, table.markdown(found), remarks, claims)
         draw_set_table(table, found, out / f"{name}.png")
         print(f"\n{out / f'{name}.md'}\n{out / f'{name}.png'}")
+        if draw_best(found, out / "clusters.png"):
+            print(out / "clusters.png")
     count_failures(failures, len(experiments))
 
 

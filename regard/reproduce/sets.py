@@ -7,15 +7,18 @@ validation loss; every run of a table is judged by the same test sets.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from regard.config import Recipe
 from regard.models.transformer import count_parameters
-from regard.reproduce.experiments import Result
+from regard.reproduce.experiments import Experiment, Result
 from regard.reproduce.tables import Column, Ordering, Row, Table, Values
+from regard.tasks.set_attention import draw_clusterings
 from regard.tasks.set_model import SetModel
+from regard.training.load import load
 from regard.training.start import fit
 
 
@@ -23,6 +26,15 @@ def measure(recipe: Recipe, run: Path) -> Result:
     """Train a row, then score it on the test sets."""
     model: SetModel = fit(recipe, run, console=Console(quiet=True))
     return {**model.score("test"), "parameters": count_parameters(model.model)}
+
+
+def draw_best(done: Sequence[Experiment], path: Path) -> bool:
+    """Ten test sets of the best finished run of a clustering table with what it found in them (Figure 4)."""
+    scored = [(each.result["gap0"], each.run) for each in done if each.result and "gap0" in each.result]
+    if not scored:
+        return False
+    draw_clusterings(load(max(scored)[1]), path)
+    return True
 
 
 def change(**values: object) -> Values:

@@ -3,6 +3,7 @@ paper's figures are set beside ours."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from regard.config import Recipe, resolve
 from regard.errors import RegardError
-from regard.reproduce.experiments import Experiment, Figure, figures
+from regard.reproduce.experiments import RESULT, Experiment, Figure, figures
 
 Values = dict[str, Any]
 
@@ -144,8 +145,23 @@ class Table:
             for row in rows
         ]
 
+    def finished(self, folder: Path) -> list[Experiment]:
+        """Whatever rows and seeds have a result in the folder, each with the recipe that it was made with: rows of one
+        table may have been trained for longer or shorter, which `remarks` says."""
+        found = []
+        for row in self.rows:
+            for path in sorted(folder.glob(f"{slug(row.name)}-*/{RESULT}")):
+                seed = path.parent.name.removeprefix(f"{slug(row.name)}-")
+                if seed.isdecimal():  # else it is the run of a row whose name begins alike
+                    recipe = resolve(json.loads(path.read_text(encoding="utf-8"))["recipe"])
+                    found.append(Experiment(row.name, int(seed), recipe, path.parent))
+        return [each for each in found if each.recipe.name == self.run_name(each.row)]
+
+    def run_name(self, row: str) -> str:
+        return f"{self.name} {row}"
+
     def recipe_of(self, row: Row, seed: int, overrides: Values) -> Recipe:
-        named = {"seed": seed, "name": f"{self.name} {row.name}"}
+        named = {"seed": seed, "name": self.run_name(row.name)}
         return resolve(self.recipe, {**row.change, **named, **overrides})
 
     def verdicts(self, done: Sequence[Experiment]) -> list[tuple[str, str]]:
@@ -153,7 +169,7 @@ class Table:
 
     def remarks(self, done: Sequence[Experiment]) -> list[str]:
         """What a reader of the table must know: the schedule, departures, and what all rows have in common."""
-        lines = [schedule(self, done)] if any(each.result for each in done) else []
+        lines = schedules(self.paper_steps, done)
         for key, paper in self.beside.items():
             found = list(figures(done, key).values())
             if found:
@@ -211,12 +227,15 @@ def number(printed: str) -> float | None:
     return None if text in ("", "–") else float(text)
 
 
-def schedule(table: Table, done: Sequence[Experiment]) -> str:
+def schedules(paper_steps: int, done: Sequence[Experiment]) -> list[str]:
     """How long the finished rows were trained, beside the paper's schedule."""
-    steps = sorted({each.recipe.train.steps for each in done if each.result})
-    ours = " and ".join(f"{count:,}" for count in steps)
-    if not table.paper_steps:
-        return f"Trained for {ours} steps; the paper does not say how many."
-    if steps == [table.paper_steps]:
-        return f"Trained for {ours} steps, as in the paper."
-    return f"Trained for {ours} steps; the paper has {table.paper_steps:,}."
+    trained: dict[int, dict[str, None]] = {}
+    for each in done:
+        if each.result:
+            trained.setdefault(each.recipe.train.steps, {})[each.row] = None
+    lines = []
+    for steps, rows in sorted(trained.items(), reverse=True):
+        who = f"{', '.join(rows)}: trained" if len(trained) > 1 else "Trained"
+        beside = f"the paper has {paper_steps:,}" if paper_steps else "the paper does not say how many"
+        lines.append(f"{who} for {steps:,} steps{', as in the paper' if steps == paper_steps else f'; {beside}'}.")
+    return lines

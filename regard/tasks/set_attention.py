@@ -1,7 +1,8 @@
 """What a model of sets looks at, ready for `regard.view`.
 
 Sets of points are drawn as points: what each seed and inducing point collects, and which elements some elements look
-at. Sets of anything else are drawn as heat maps with an element a column, as sentences are.
+at. Sets of anything else are drawn as heat maps with an element a column, as sentences are, and sets of images once
+more with the images themselves.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from regard.nn.mixture import Mixture
 from regard.tasks.set_model import SetModel
 from regard.tasks.sets import to_numpy
 from regard.view import AttentionMap, AttentionView, attention_page, attention_png
-from regard.view.sets import Clustering, Looks, clusterings_png, looks_png
+from regard.view.sets import Clustering, Looks, clusterings_png, image_looks_png, looks_png
 
 SPATIAL = ("clustering", "point_clouds")
 
@@ -37,11 +38,16 @@ def draw(model: SetModel, number: int, folder: Path, name: str) -> list[Path]:
         looks = [looks_of(path, weights) for path, weights in seen.items() if to_elements(path)]
         looks_png(sets.elements[0], looks, png, title)
         return [png]
+    drawn = [png]
+    if sets.elements.ndim > 3:
+        drawn.append(folder / f"{name}-images.png")
+        looks = [looks_of(path, weights) for path, weights in seen.items() if to_elements(path)]
+        image_looks_png(sets.elements[0], looks, drawn[-1], title)
     view = AttentionView(title, described_set(sets), described(answer), labelled(seen, element_names(sets)))
     attention_png(view, png)
     page = folder / f"{name}.html"
     page.write_text(attention_page(view), encoding="utf-8")
-    return [page, png]
+    return [page, *drawn]
 
 
 def to_elements(path: str) -> bool:

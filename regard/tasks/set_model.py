@@ -51,8 +51,10 @@ class SetModel:
         """Held-out sets by number."""
         stream = self.task.stream("test")
         count = stream.source.count
-        if min(numbers) < 0 or (count is not None and max(numbers) >= count):
-            raise RegardError(f"There is no test set {max(numbers)}: they are numbered from 0 to {(count or 0) - 1}.")
+        for number in numbers:
+            if number < 0 or (count is not None and number >= count):
+                last = "on" if count is None else f"to {count - 1}"
+                raise RegardError(f"There is no test set {number}: they are numbered from 0 {last}.")
         return stream.take(np.array(numbers)).trimmed()
 
     def score(self, split: str = "test") -> Scores:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -133,13 +133,14 @@ class SetTask(ABC, Generic[R]):
         self.model.train(training)
         return self.summary({key: np.concatenate(values) for key, values in found.items()})
 
-    def held_out(self, split: str, count: int, device: torch.device) -> list[tuple[Sets, SetBatch]]:
+    def held_out(self, split: str, count: int, device: torch.device) -> Iterator[tuple[Sets, SetBatch]]:
         """The first sets of a split, a block at a time."""
         stream = self.stream(split)
         count = min(count, stream.source.count or count)
-        parts = [np.arange(first, min(first + HELD_OUT_BLOCK, count)) for first in range(0, count, HELD_OUT_BLOCK)]
-        drawn = [(stream.take(numbers).trimmed(), numbers) for numbers in parts]
-        return [(sets, move(SetBatch.of(sets, numbers), device)) for sets, numbers in drawn]
+        for first in range(0, count, HELD_OUT_BLOCK):
+            numbers = np.arange(first, min(first + HELD_OUT_BLOCK, count))
+            sets = stream.take(numbers).trimmed()
+            yield sets, move(SetBatch.of(sets, numbers), device)
 
 
 def to_numpy(tensor: Tensor) -> np.ndarray:

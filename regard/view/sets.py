@@ -105,6 +105,29 @@ def looks_png(points: np.ndarray, looks: Sequence[Looks], path: Path, title: str
     save(figure, path, dpi=110)
 
 
+def image_looks_png(images: np.ndarray, looks: Sequence[Looks], path: Path, title: str) -> None:
+    """The same for sets of images: a line for each seed, inducing point or element, in which the images that it looks
+    at are seen and the others fade.  images: (N, side, side) or (N, side, side, 3), bytes"""
+    lines = [(look, row) for look in looks for row in chosen(look)]
+    figure = Figure(figsize=(0.8 * len(images) + 2.2, 0.85 * len(lines) + 0.6), facecolor="white")
+    grid = figure.add_gridspec(len(lines), len(images), left=0.16, right=0.99, bottom=0.01, wspace=0.08, hspace=0.3)
+    for line, (look, row) in enumerate(lines):
+        strength = look.weights[row] / max(float(look.weights[row].max()), 1e-12)
+        for place, image in enumerate(images):
+            axes = figure.add_subplot(grid[line, place])
+            axes.imshow(image, cmap="gray_r", alpha=0.12 + 0.88 * float(strength[place]))
+            bare(axes)
+            axes.set_title(f"{look.weights[row, place]:.2f}", fontsize=6, color=MUTED, pad=1)
+            if look.who == "element" and place == row:
+                axes.patch.set_facecolor("none")
+                for spine in axes.spines.values():
+                    spine.set_color(SECOND)
+            if place == 0:
+                axes.set_ylabel(f"{look.name}\n{look.who} {row}", fontsize=6, color=MUTED, rotation=0, ha="right")
+    figure.suptitle(short_label(title, 100), fontsize=9, color=INK)
+    save(figure, path, dpi=110)
+
+
 def chosen(look: Looks) -> list[int]:
     """Which rows are drawn: all, or some evenly chosen ones; of elements only a few, for lines hide each other."""
     most = 4 if look.who == "element" else MOST_PANELS

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from set_files import write_flickr8k, write_mnist, write_modelnet, write_omniglot
 
 from regard.data.batching import Place
 from regard.data.sets import SetOrder, Sets, Source, stream
@@ -18,9 +18,6 @@ from regard.data.sets.maximum import Numbers
 from regard.data.sets.mixtures import Mixtures
 from regard.data.sets.shapes import SHAPES
 from regard.errors import RegardError
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
-from set_files import write_flickr8k, write_mnist, write_modelnet, write_omniglot
 
 GENERATED: list[Source] = [
     Numbers(1, 10, 100.0), Mixtures(20, 60, 4, 4.0, 0.3), KeyChains(5, 20, "both", 10, 16, 0.5), ShapeClouds(40, 0.05),

@@ -11,7 +11,7 @@ from rich.console import Console
 from regard.config import to_dict
 from regard.errors import RegardError
 from regard.reproduce.experiments import Experiment, carry_out
-from regard.reproduce.sets import CLUSTERING, INDUCED, KEYCHAIN, MAX, POINTS, TABLES, UNIQUE, measure
+from regard.reproduce.sets import CLUSTERING, INDUCED, KEYCHAIN, MAX, POINTS, TABLES, UNIQUE, draw_best, measure
 from regard.reproduce.tables import Table, choose, number
 
 TINY = {
@@ -76,6 +76,22 @@ def test_a_broken_order_and_a_shorter_schedule_are_said(tmp_path: Path) -> None:
     assert MAX.remarks(short) == ["Trained for 500 steps; the paper has 20,000."]
 
 
+def test_rows_of_other_lengths_stand_in_one_table_which_says_so(tmp_path: Path) -> None:
+    for steps, row in ((20_000, MAX.rows[0]), (500, MAX.rows[3])):
+        (one,) = MAX.experiments(tmp_path, [row], 1, {"train.steps": steps})
+        one.run.mkdir()
+        result = {"measured": {"mae": 1.0}, "recipe": to_dict(one.recipe)}
+        (one.run / "result.json").write_text(json.dumps(result))
+    done = MAX.finished(tmp_path)
+    assert [each.row for each in done] == ["rFF+Pool (mean)", "SAB+PMA"]
+    assert MAX.markdown(done).count("*not run here*") == 2
+    assert MAX.remarks(done) == [
+        "rFF+Pool (mean): trained for 20,000 steps, as in the paper.",
+        "SAB+PMA: trained for 500 steps; the paper has 20,000.",
+    ]
+    assert UNIQUE.finished(tmp_path) == []  # another table's runs
+
+
 def test_rows_that_were_not_run_say_so(tmp_path: Path) -> None:
     done = written(CLUSTERING, tmp_path, {"SAB+PMA": {"gap0": -0.05, "ll_oracle": -1.48, "ari0": 0.9}}, seeds=2)
     lines = CLUSTERING.markdown(done).splitlines()
@@ -105,3 +121,5 @@ def test_a_row_is_trained_and_scored(tmp_path: Path) -> None:
     assert result is not None
     assert {"gap0", "gap1", "ari0", "ari1", "ari_oracle", "ll_oracle", "parameters"} <= set(result)
     assert result["gap0"] < 0
+    assert draw_best(planned, tmp_path / "clusters.png")
+    assert (tmp_path / "clusters.png").read_bytes().startswith(b"\x89PNG")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from set_files import write_flickr8k, write_omniglot
 
 from regard.config import resolve
 from regard.errors import RegardError
@@ -21,12 +21,9 @@ from regard.tasks.max_regression import MaxRegressionTask
 from regard.tasks.point_clouds import PointCloudsTask
 from regard.tasks.set_attention import draw, draw_clusterings
 from regard.tasks.set_model import SetModel
-from regard.tasks.sets import SetTask
+from regard.tasks.sets import SetBatch, SetTask
 from regard.tasks.unique_characters import UniqueCharactersTask
 from regard.training.optim import Adam
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
-from set_files import write_flickr8k, write_omniglot
 
 CPU = torch.device("cpu")
 
@@ -153,6 +150,16 @@ def test_counting_is_by_the_mode_of_a_poisson(tmp_path: Path) -> None:
     assert task.evaluate("test", 200, CPU)["loss"] < before
 
 
+def test_images_are_drawn_as_they_are_looked_at(tmp_path: Path) -> None:
+    data = {"path": str(write_omniglot(tmp_path)), "smallest": 3, "largest": 4}
+    model = {"encoder": "sab", "d_model": 16, "n_heads": 2, "n_layers": 1}
+    task = task_of(UniqueCharactersTask, "unique_characters", data=data, model=model, images={"channels": 8})
+    page, *pngs = draw(SetModel(task, CPU), 0, tmp_path, "looks")
+    assert [png.name for png in pngs] == ["looks.png", "looks-images.png"]
+    assert all(png.read_bytes().startswith(b"\x89PNG") for png in pngs)
+    assert "character a" in page.read_text(encoding="utf-8")
+
+
 def test_the_outlier_is_found(tmp_path: Path) -> None:
     task = task_of(
         AnomalyTask,
@@ -167,6 +174,19 @@ def test_the_outlier_is_found(tmp_path: Path) -> None:
     assert scores["accuracy"] > 0.8
     assert scores["auroc"] > 0.9
     assert scores["aupr"] > 0.7
+
+
+@pytest.mark.parametrize(("kind", "name"), [(ClusteringTask, "clustering"), (KeyChainTask, "key_chain")])
+def test_a_wider_rectangle_than_needed_changes_nothing(kind: type[SetTask[Any]], name: str) -> None:
+    """What a GPU trains on: all batches in the rectangle of the largest set."""
+    task = task_of(kind, name, train={"batch_sets": 2})
+    numbers = [task.order.numbers(index) for index in range(4)]
+    roomy = [SetBatch.of(task.stream("train").take(part), part) for part in numbers]
+    tight = [task.batch(part, CPU) for part in numbers]
+    assert len({batch.shape for batch in roomy}) == 1 < len({batch.shape for batch in tight})
+    with torch.no_grad():
+        for wide, narrow in zip(roomy, tight, strict=True):
+            assert float(task.loss(wide)) == pytest.approx(float(task.loss(narrow)), rel=1e-5)
 
 
 # --- a trained model in use ------------------------------------------------------------------------------
@@ -194,6 +214,8 @@ def test_bad_sets_are_refused_in_a_sentence(clusterer: SetModel) -> None:
         clusterer.predict([np.full((4, 2), np.nan)])
     with pytest.raises(RegardError, match="There are no sets"):
         clusterer.predict([])
+    with pytest.raises(RegardError, match="There is no test set -1: they are numbered from 0 on"):
+        clusterer.test_sets([-1])
 
 
 def test_what_it_looks_at_is_captured_and_drawn_on_the_points(clusterer: SetModel, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from rich.console import Console
+from set_files import write_omniglot
 
 import regard
 from regard.config import resolve
@@ -19,9 +19,6 @@ from regard.training.loop import Loop
 from regard.training.run import Run
 from regard.training.sets import TASKS, check_data, open_model
 from regard.training.start import fit, prepare
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
-from set_files import write_omniglot
 
 QUIET = Console(quiet=True)
 TRAIN = {"steps": 12, "batch_sets": 6, "report_every": 2, "valid_every": 5, "save_every": 4, "tensorboard": False}
