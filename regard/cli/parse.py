@@ -117,13 +117,14 @@ def parse(
 
 
 def sentences(source: Path | None, raw: bool) -> Iterator[list[str]]:
-    """The words of each line."""
+    """The words of each line. Brackets may be written as bracket files write them."""
     from regard.data.files import decode_lines, read_lines
     from regard.data.penn_words import penn_words
+    from regard.data.trees import plain_word
 
     lines = read_lines(source) if source else decode_lines(sys.stdin.buffer, "standard input")
     for line in lines:
-        yield penn_words(line) if raw else line.split()
+        yield penn_words(line) if raw else [plain_word(word) for word in line.split()]
 
 
 def in_groups(lines: Iterator[list[str]]) -> Iterator[list[list[str]]]:

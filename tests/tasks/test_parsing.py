@@ -218,6 +218,8 @@ def test_parse_prints_a_tree_for_every_line(run: Path, tmp_path: Path) -> None:
     assert second == "(())"
     assert tree_of(third).words == ("Anna",)
     assert call("parse", run, text="").stdout == ""
+    brackets = call("parse", run, text="Anna -LRB- slept -RRB- .\n").stdout
+    assert tree_of(brackets).words == ("Anna", "(", "slept", ")", ".")
     raw = call("parse", run, "--raw", "--json", "--no-tags", text='She said "no".\n')
     found = json.loads(raw.stdout)
     assert found["words"] == ["She", "said", "``", "no", "''", "."]

@@ -1,11 +1,10 @@
 """A treebank that needs no download: English sentences drawn from a small grammar, with their trees.
 
-    S → NP VP PUNCT          NP → DT (JJ) NN | NNP | PRP | NP PP | NP SBAR | NP CC NP
-    VP → V | V NP | V NP PP | MD VP | V SBAR | V S          PP → IN NP          SBAR → WHNP S | IN S
-    and time phrases, adverbs and parentheses
+    S → NP VP PUNCT | NP , NP VP PUNCT      NP → DT (JJ) NN | NNP | PRP | NP PP | NP SBAR | NP CC NP
+    VP → (ADVP) V (NP) (PP) | (ADVP) MD VP (PP) | (ADVP) V SBAR          PP → IN NP          SBAR → WHNP S | (IN) S
 
-with the Penn Treebank's labels. What hangs where cannot be seen from the words alone in one place only, and there the
-words decide: a prepositional phrase with "with" or "in" hangs from the verb, one with "of" or "near" from the noun.
+with the Penn Treebank's labels. Every sentence has one tree: a prepositional phrase with "with" or "in" hangs from the
+nearest verb, one with "of" or "near" from the noun before it.
 A sentence belongs to one split for ever: a checksum of its words decides.
 """
 
@@ -105,6 +104,7 @@ class _Drawn(Builder):
             self.leaf("NN", NOUNS)
 
     def verb_phrase(self) -> None:
+        begun = len(self.brackets)
         self.open("VP")
         if self.chance(0.25):
             self.open("ADVP")
@@ -129,7 +129,8 @@ class _Drawn(Builder):
                 self.put("that", "IN")
             self.sentence(ending=False)
             self.close()
-        if self.chance(0.4):
+        clauses = any(one.label == "SBAR" for one in self.brackets[begun:])  # a verb in them would claim the phrase
+        if not clauses and self.chance(0.4):
             self.open("PP")
             self.leaf("IN", OF_VERBS)
             self.noun_phrase()
