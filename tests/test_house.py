@@ -24,7 +24,21 @@ ROOMS = {
     "recipes": set(),
     "export": {"nn", "models", "data", "decode", "evaluate", "tasks", "training"},
     "reproduce": {"nn", "models", "data", "decode", "evaluate", "tasks", "view", "training"},
-    "cli": {"nn", "models", "data", "decode", "evaluate", "tasks", "view", "training", "doctor", "export", "reproduce"},
+    "serve": {"data", "decode", "training", "doctor", "export"},
+    "cli": {
+        "nn",
+        "models",
+        "data",
+        "decode",
+        "evaluate",
+        "tasks",
+        "view",
+        "training",
+        "doctor",
+        "export",
+        "reproduce",
+        "serve",
+    },
 }
 
 

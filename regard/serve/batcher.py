@@ -1,0 +1,251 @@
+"""Sentences of many clients translated together, by one thread that has the models.
+
+A request brings sentences of one kind: one model, one set of options. The thread takes the request that must be
+answered first, and with it sentences of its kind from all requests that wait, one from each in turn, until they fill
+the budget:
+
+    (sentences) · (tokens of the longest) · (beam)  ≤  batch_tokens
+
+so a long text delays a short one by a batch at most. While a batch is searched the next one gathers; a server that has
+nothing to do waits `gather` seconds for company before it starts. What has waited past its deadline is not begun.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import traceback
+from bisect import insort
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from regard.decode.translator import Translation, Wish
+from regard.errors import RegardError
+from regard.serve.limits import Limits, Refusal
+from regard.serve.metrics import Metrics
+from regard.serve.models import Served
+
+Maps = dict[str, Any]  # module path → weights (H, Q, K)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What sentences must have in common to be translated together."""
+
+    model: str
+    beam: int
+    n_best: int = 1
+    options: tuple[tuple[str, Any], ...] = ()  # of [decode]
+    wishes: bool = False  # some engines know none
+    align: bool = False
+    attend: bool = False
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of one sentence."""
+
+    translations: list[Translation]
+    links: list[list[tuple[int, int]]] = field(default_factory=list)  # of each translation, if asked for
+    maps: list[Maps] = field(default_factory=list)
+
+
+@dataclass
+class Piece:
+    """A sentence that waits."""
+
+    text: str
+    wish: Wish
+    tokens: int
+    future: Future[Answer] = field(default_factory=Future)
+
+
+@dataclass(order=True)
+class Order:
+    """The sentences of a request."""
+
+    deadline: float  # by time.monotonic()
+    number: int
+    kind: Kind = field(compare=False)
+    pieces: deque[Piece] = field(compare=False)  # those that are not yet taken
+    futures: list[Future[Answer]] = field(compare=False)  # of all of them
+    came: float = field(compare=False)
+
+
+class Batcher:
+    """The queue and the thread. `take` and `translate` are its two halves; everything else is about starting, stopping
+    and being full."""
+
+    def __init__(
+        self,
+        models: dict[str, Served],
+        limits: Limits,
+        metrics: Metrics,
+        batch_tokens: int = 16_384,
+        gather: float = 0.002,
+        complain: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True),
+    ) -> None:
+        self.models, self.limits, self.metrics = models, limits, metrics
+        self.batch_tokens, self.gather, self.complain = batch_tokens, gather, complain
+        self.orders: list[Order] = []  # the most urgent first
+        self.waiting = self.counted = 0
+        self.busy = self.stopped = self.draining = False
+        self.changed = threading.Condition()
+        self.thread = threading.Thread(target=self.work, name="regard-batcher", daemon=True)
+
+    def start(self) -> None:
+        self.thread.start()
+
+    def stop(self) -> None:
+        """Finish what waits, then end."""
+        with self.changed:
+            self.stopped = self.draining = True
+            self.changed.notify_all()
+        self.thread.join()
+
+    def drain(self) -> None:
+        """Take nothing more."""
+        with self.changed:
+            self.draining = True
+
+    @property
+    def idle(self) -> bool:
+        with self.changed:
+            return not self.orders and not self.busy
+
+    def submit(
+        self, kind: Kind, texts: Sequence[str], wishes: Sequence[Wish], seconds: float, urgent: bool = False
+    ) -> Order:
+        """Queue sentences, all or none. An urgent order, of which there are few, goes before all others and is taken
+        even where the queue is full."""
+        served, now = self.models[kind.model], time.monotonic()
+        lengths = [len(tokens) for tokens in served.translator.tokenizers.source.encode(texts, threads=1)]
+        pieces = deque(Piece(*each) for each in zip(texts, wishes, lengths, strict=True))
+        with self.changed:
+            if self.draining:
+                raise Refusal(503, "The server is going down: send this again in a moment, to whoever answers then.", 5)
+            if not self.thread.is_alive():
+                raise Refusal(503, "The server has lost its translator and must be restarted.")
+            if not urgent and self.waiting + len(pieces) > self.limits.queue:
+                raise Refusal(
+                    429,
+                    f"{self.waiting:,} sentences wait already, of at most {self.limits.queue:,}: try again soon.",
+                    1,
+                )
+            self.counted += 1
+            futures = [piece.future for piece in pieces]
+            order = Order(now if urgent else now + seconds, self.counted, kind, pieces, futures, now)
+            insort(self.orders, order)
+            self.waiting += len(pieces)
+            self.metrics.queue.set(self.waiting)
+            self.changed.notify_all()
+        return order
+
+    def cancel(self, order: Order) -> None:
+        """Forget what nobody waits for any more."""
+        with self.changed:
+            self.waiting -= len(order.pieces)
+            order.pieces.clear()
+            if order in self.orders:
+                self.orders.remove(order)
+            self.metrics.queue.set(self.waiting)
+
+    def work(self) -> None:
+        """The thread."""
+        while True:
+            with self.changed:
+                self.busy = False
+                while not self.orders and not self.stopped:
+                    self.changed.wait()
+                    if self.orders and self.gather and not self.full():
+                        self.changed.wait_for(self.full, self.gather)
+                if not self.orders:
+                    return
+                self.busy = True
+                kind, batch = self.take()
+            self.translate(kind, batch)
+
+    def full(self) -> bool:
+        """Whether the most urgent kind has enough for a batch."""
+        kind = self.orders[0].kind if self.orders else None
+        alike = [order for order in self.orders if order.kind == kind]
+        tokens = sum(piece.tokens * order.kind.beam for order in alike for piece in order.pieces)
+        return self.stopped or tokens >= self.batch_tokens
+
+    def take(self) -> tuple[Kind, list[Piece]]:
+        """The next batch. Sentences that are as long as the longest so far or longer decide what fits."""
+        kind, now = self.orders[0].kind, time.monotonic()
+        most = self.models[kind.model].translator.config.batch_sentences
+        batch: list[Piece] = []
+        longest, room = 0, True
+        while room:
+            room = False
+            for order in [order for order in self.orders if order.kind == kind and order.pieces]:
+                longer = max(longest, order.pieces[0].tokens)
+                if batch and (len(batch) == most or (len(batch) + 1) * longer * kind.beam > self.batch_tokens):
+                    break
+                longest, room = longer, True
+                batch.append(order.pieces.popleft())
+                self.metrics.wait.observe(now - order.came)
+        self.orders = [order for order in self.orders if order.pieces]
+        self.waiting -= len(batch)
+        self.metrics.queue.set(self.waiting)
+        return kind, batch
+
+    def translate(self, kind: Kind, batch: list[Piece]) -> None:
+        """Answer a batch. Where it fails each sentence is tried alone, so that nobody pays for another's wishes."""
+        began = time.monotonic()
+        try:
+            answers = self.search(kind, batch)
+        except Exception as error:
+            if len(batch) > 1:
+                for piece in batch:
+                    self.translate(kind, [piece])
+                return
+            if isinstance(error, RegardError):
+                settle(batch[0].future, Refusal(422, str(error)))
+                return
+            self.metrics.failures.inc()
+            frames = "".join(traceback.format_tb(error.__traceback__)[-4:])
+            self.complain(
+                f"A translation failed with {type(error).__name__}:\n{frames}"
+            )  # no message: it may have text
+            settle(batch[0].future, Refusal(500, f"The translation failed with {type(error).__name__}."))
+            return
+        self.metrics.batch.labels(kind.model).observe(len(batch))
+        self.metrics.batch_seconds.labels(kind.model).observe(time.monotonic() - began)
+        for piece, answer in zip(batch, answers, strict=True):
+            best = answer.translations[0]
+            self.metrics.tokens.labels(kind.model, "source").inc(len(best.source_tokens))
+            self.metrics.tokens.labels(kind.model, "target").inc(len(best.target_tokens))
+            self.metrics.characters.labels(kind.model).inc(len(piece.text))
+            settle(piece.future, answer)
+
+    def search(self, kind: Kind, batch: list[Piece]) -> list[Answer]:
+        served = self.models[kind.model]
+        translator = served.plain if kind.wishes else served.translator
+        wishes = [piece.wish for piece in batch] if kind.wishes else None
+        found = translator.search([piece.text for piece in batch], kind.n_best, wishes=wishes, **dict(kind.options))
+        links: list[list[tuple[int, int]]] = []
+        if kind.align:
+            links = served.plain.align([one for best in found for one in best])
+        answers = []
+        for best in found:
+            mine, links = links[: len(best)], links[len(best) :]
+            maps = [served.plain.attend(one) if one.target_tokens else {} for one in best] if kind.attend else []
+            answers.append(Answer(best, mine, maps))
+        return answers
+
+
+def settle(future: Future[Answer], result: Answer | Exception) -> None:
+    """Give a future its result, unless nobody waits for it any more."""
+    if not future.set_running_or_notify_cancel():
+        return
+    if isinstance(result, Exception):
+        future.set_exception(result)
+    else:
+        future.set_result(result)
