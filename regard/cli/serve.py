@@ -90,6 +90,7 @@ def serve(
     max_queue: Annotated[int, limit("Sentences that wait; beyond it, 429.")] = 2_048,
     max_requests: Annotated[int, limit("Requests that are answered at once; beyond it, 429.")] = 512,
     max_seconds: Annotated[int, limit("From a request to its answer; beyond it, 504.")] = 30,
+    read_seconds: Annotated[int, limit("For a request's header to come, and again its body; beyond it, 408.")] = 10,
     drain_seconds: Annotated[int, limit("From SIGTERM to the end, whatever is left.")] = 60,
 ) -> None:
     """Serve models over HTTP: an API, LibreTranslate's API, and a page. docs/serving.md tells all.
@@ -120,7 +121,8 @@ def serve(
 
     limits = Limits(
         characters=max_characters, items=max_items, beam=max_beam, n_best=max_n_best, body_bytes=max_body,
-        queue=max_queue, in_flight=max_requests, seconds=max_seconds, drain_seconds=drain_seconds,
+        queue=max_queue, in_flight=max_requests, seconds=max_seconds, read_seconds=read_seconds,
+        drain_seconds=drain_seconds,
     )  # fmt: skip
     places = [Place.read(text) for text in runs]
     keyring = Keyring(keys) if keys else None

@@ -18,7 +18,7 @@ from regard.serve.batcher import Answer, Maps
 from regard.serve.limits import Refusal
 from regard.serve.models import Served
 from regard.serve.state import Serving
-from regard.serve.work import Task, Work, begun, note
+from regard.serve.work import Task, Words, Work, begun, note
 
 
 class Strict(BaseModel):
@@ -32,7 +32,7 @@ class Error(BaseModel):
 class TranslateRequest(Strict):
     """Texts and what is asked of their translations."""
 
-    text: str | list[str] = Field(description="A text, or several.", examples=["Is she sleeping?"])
+    text: Words | list[Words] = Field(description="A text, or several.", examples=["Is she sleeping?"])
     source: str | None = Field(None, description="Code of its language; may be left out where only one is served.")
     target: str | None = Field(None, description="Code of the language of the translation; likewise.")
     model: str | None = Field(None, description="Name of a model, in place of languages.")
@@ -41,8 +41,8 @@ class TranslateRequest(Strict):
     scores: bool = Field(False, description="Give each sentence's score and log-probability.")
     alignments: bool = Field(False, description="Give word alignments.")
     attention: bool | list[str] = Field(False, description="Give attention weights: all, or those of some modules.")
-    prefix: str = Field("", description="How the first sentence's translation begins.")
-    glossary: dict[str, str] = Field(
+    prefix: Words = Field("", description="How the first sentence's translation begins.")
+    glossary: dict[Words, Words] = Field(
         default_factory=dict, description="Terms, and what the translation must say for them."
     )
     split: Literal["sentences", "lines", "none"] = Field("sentences", description="How texts are cut for the model.")

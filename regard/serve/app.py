@@ -69,7 +69,7 @@ def lifespan(serving: Serving) -> Callable[[FastAPI], Any]:
 
 
 async def refused(request: Request, refusal: Refusal) -> Response:
-    return JSONResponse({"error": refusal.message}, refusal.status, refusal.headers)
+    return error_response(refusal.status, refusal.message, refusal.headers)
 
 
 async def invalid(request: Request, error: RequestValidationError) -> Response:

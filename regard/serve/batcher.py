@@ -6,8 +6,8 @@ the budget:
 
     (sentences) · (tokens of the longest) · (beam)  ≤  batch_tokens
 
-so a long text delays a short one by a batch at most. While a batch is searched the next one gathers; a server that has
-nothing to do waits `gather` seconds for company before it starts. What has waited past its deadline is not begun.
+so a long text delays a short one by a batch at most. While a batch is searched the next one gathers, and a little
+longer if sentences keep coming. What has waited past its deadline is not begun.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from regard.serve.limits import Limits, Refusal
 from regard.serve.metrics import Metrics
 from regard.serve.models import Served
 
+QUIET = 0.002  # seconds in which nothing comes: then nobody else is about to
+COMPANY = 0.1  # of the time that the last batch took, at most, may the next one wait for more
 Maps = dict[str, Any]  # module path → weights (H, Q, K)
 
 
@@ -86,11 +88,10 @@ class Batcher:
         limits: Limits,
         metrics: Metrics,
         batch_tokens: int = 16_384,
-        gather: float = 0.002,
         complain: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True),
     ) -> None:
         self.models, self.limits, self.metrics = models, limits, metrics
-        self.batch_tokens, self.gather, self.complain = batch_tokens, gather, complain
+        self.batch_tokens, self.complain = batch_tokens, complain
         self.orders: list[Order] = []  # the most urgent first
         self.waiting = self.counted = 0
         self.busy = self.stopped = self.draining = False
@@ -156,25 +157,38 @@ class Batcher:
 
     def work(self) -> None:
         """The thread."""
+        took = 0.0
         while True:
             with self.changed:
                 self.busy = False
-                while not self.orders and not self.stopped:
-                    self.changed.wait()
-                    if self.orders and self.gather and not self.full():
-                        self.changed.wait_for(self.full, self.gather)
+                self.changed.wait_for(lambda: self.orders or self.stopped)
+                self.wait_for_company(max(QUIET, COMPANY * took))
                 if not self.orders:
-                    return
+                    if self.stopped:
+                        return
+                    continue
                 self.busy = True
                 kind, batch = self.take()
+            began = time.monotonic()
             self.translate(kind, batch)
+            took = time.monotonic() - began
+
+    def wait_for_company(self, longest: float) -> None:
+        """Let sentences gather while they keep coming: those whose answers were just sent come back at once, with what
+        their clients ask next."""
+        until, before = time.monotonic() + longest, -1
+        while before != self.waiting and not self.full() and time.monotonic() < until:
+            before = self.waiting
+            self.changed.wait_for(lambda: self.waiting != before or self.stopped, QUIET)  # noqa: B023
 
     def full(self) -> bool:
         """Whether the most urgent kind has enough for a batch."""
-        kind = self.orders[0].kind if self.orders else None
-        alike = [order for order in self.orders if order.kind == kind]
-        tokens = sum(piece.tokens * order.kind.beam for order in alike for piece in order.pieces)
-        return self.stopped or tokens >= self.batch_tokens
+        if self.stopped or not self.orders:
+            return True
+        kind = self.orders[0].kind
+        pieces = [piece for order in self.orders if order.kind == kind for piece in order.pieces]
+        most = self.models[kind.model].translator.config.batch_sentences
+        return len(pieces) >= most or sum(piece.tokens for piece in pieces) * kind.beam >= self.batch_tokens
 
     def take(self) -> tuple[Kind, list[Piece]]:
         """The next batch. Sentences that are as long as the longest so far or longer decide what fits."""

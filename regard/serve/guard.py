@@ -129,11 +129,10 @@ class Guard:
         scope = exchange.scope
         try:
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+            body = await self.body(headers, receive)  # first, for a refusal in the middle of it may not arrive
             self.access.check(scope["method"], headers)
             if self.in_flight > self.limits.in_flight:
-                await self.body(headers, receive)
                 raise Refusal(429, f"{self.limits.in_flight} requests are being answered already: try again soon.", 1)
-            body = await self.body(headers, receive)
             await self.answer(scope, body, receive, send)
         except Refusal as refusal:
             await self.refuse(exchange, send, refusal)
@@ -160,7 +159,7 @@ class Guard:
         if declared.isdecimal() and int(declared) > most and "expect" in headers:
             raise too_large  # its sender waits for our leave
         try:
-            async with asyncio.timeout(self.limits.body_seconds):
+            async with asyncio.timeout(self.limits.read_seconds):
                 more = True
                 while more:
                     message = await receive()
@@ -172,7 +171,7 @@ class Guard:
                     elif size > most + DISCARDED:
                         raise too_large
         except TimeoutError:
-            seconds = self.limits.body_seconds
+            seconds = self.limits.read_seconds
             raise Refusal(
                 408, f"The body has not come within {seconds:g} seconds: send it faster.", close=True
             ) from None

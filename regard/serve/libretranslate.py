@@ -20,11 +20,11 @@ from regard.serve.api import ERRORS
 from regard.serve.limits import Refusal
 from regard.serve.models import Models, Served, matches
 from regard.serve.state import Serving
-from regard.serve.work import Task, begun, note
+from regard.serve.work import Task, Words, begun, note
 
 
 class Translate(BaseModel):
-    q: str | list[str] = Field(description="A text, or several.")
+    q: Words | list[Words] = Field(description="A text, or several.")
     source: str = Field("auto", description="Code of its language, or auto.")
     target: str
     format: str = Field("text", description="Only text.")
@@ -33,7 +33,7 @@ class Translate(BaseModel):
 
 
 class Detect(BaseModel):
-    q: str
+    q: Words
     api_key: str | None = ""
 
 

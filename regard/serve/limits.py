@@ -33,7 +33,7 @@ class Limits:
     term_characters: int = 100  # of a glossary's term or translation; a prefix may have ten times as many
     attention_characters: int = 400  # of a text whose attention is asked for
     body_bytes: int = 262_144
-    body_seconds: float = 10.0  # until a request's header has come, and again its body
+    read_seconds: float = 10.0  # until a request's header has come, and again its body
     queue: int = 2_048  # sentences that wait
     in_flight: int = 512  # requests
     seconds: float = 30.0  # from a request to its answer; a request may ask for less

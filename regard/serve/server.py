@@ -14,13 +14,16 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from regard.serve.app import build
-from regard.serve.guard import Guard
-from regard.serve.limits import Limits
+from regard.serve.guard import Guard, error_response
+from regard.serve.limits import Limits, Refusal
 from regard.serve.state import Serving
+
+LINGER = 2.0  # seconds for which a refused connection is still read
 
 
 def loopback(host: str) -> bool:
@@ -38,6 +41,7 @@ def patient(limits: Limits) -> type[H11Protocol]:
     class Patient(H11Protocol):
         since = 0.0
         timer: asyncio.TimerHandle | None = None
+        refused = False
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
@@ -45,20 +49,40 @@ def patient(limits: Limits) -> type[H11Protocol]:
             self.watch()
 
         def data_received(self, data: bytes) -> None:
-            waiting = self.cycle is None or self.cycle.response_complete
-            if waiting and self.timer is None:  # the first bytes of a further request
+            if self.refused:
+                return
+            if self.waiting and self.timer is None:  # the first bytes of a further request
                 self.since = self.loop.time()
             super().data_received(data)
             self.watch()
 
+        @property
+        def waiting(self) -> bool:
+            return self.cycle is None or self.cycle.response_complete
+
         def watch(self) -> None:
             """Have a timer while a header is incomplete, and none while a request is answered."""
-            waiting = self.cycle is None or self.cycle.response_complete
-            if waiting and self.timer is None and not self.transport.is_closing():
-                self.timer = self.loop.call_at(self.since + limits.body_seconds, self.transport.close)
-            elif not waiting and self.timer is not None:
+            if self.waiting and self.timer is None and not self.transport.is_closing():
+                self.timer = self.loop.call_at(self.since + limits.read_seconds, self.transport.close)
+            elif not self.waiting and self.timer is not None:
                 self.timer.cancel()
                 self.timer = None
+
+        def send_400_response(self, msg: str) -> None:
+            """Answer what is no HTTP, and read on for a moment: a connection that is closed on its sender in the middle
+            of a sentence takes the answer with it."""
+            self.refused = True
+            if self.cycle and not self.cycle.response_complete:
+                self.cycle.disconnected = True  # whoever was answering need not
+                self.cycle.message_event.set()
+            status, headers, body = error_response(Refusal(400, "This is no HTTP that can be read.", close=True))
+            if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+                head = h11.Response(status_code=status, headers=headers, reason=b"Bad Request")
+                for event in (head, h11.Data(data=body), h11.EndOfMessage()):
+                    self.transport.write(self.conn.send(event) or b"")
+            if self.transport.can_write_eof():
+                self.transport.write_eof()
+            self.loop.call_later(LINGER, self.transport.close)
 
         def connection_lost(self, exc: Exception | None) -> None:
             if self.timer is not None:

@@ -8,7 +8,9 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
 
 from regard.data.scripts import unspaced
 from regard.decode.phrases import Glossary
@@ -18,6 +20,18 @@ from regard.serve.batcher import Answer, Batcher, Kind
 from regard.serve.limits import Limits, Refusal
 from regard.serve.models import Served
 from regard.serve.sentences import Text, split
+
+
+def whole(text: str) -> str:
+    """Text as it is, unless JSON has brought half of a character, which no tokenizer can read."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("it has half of a surrogate pair, which is no character") from None
+    return text
+
+
+Words = Annotated[str, AfterValidator(whole)]
 
 
 @dataclass(frozen=True)
