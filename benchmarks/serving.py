@@ -148,7 +148,7 @@ def measure(options: argparse.Namespace, way: str, sentences: list[str], expecte
     with served(options.run, log, *WAYS[way], *options.serve, threads=options.threads, pair=options.pair) as server:
 
         async def work() -> tuple[Load, dict[str, float], dict[str, float], float]:
-            await under_load(server.port, sentences, options.clients, min(3.0, options.seconds), asked)  # warm
+            await under_load(server.port, sentences, options.clients, min(3.0, options.seconds), asked)  # to warm up
             before, began = await metrics(server.port), time.monotonic()
             load = await under_load(server.port, sentences, options.clients, options.seconds, asked)
             passed = time.monotonic() - began

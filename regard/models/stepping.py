@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from regard.models.transformer import DecoderLayer, Transformer
 from regard.nn.cache import Memory, Past, future
@@ -14,7 +15,7 @@ from regard.nn.linear import linear
 
 
 class TransformerStep:
-    """Decoding of some of many sources, `beam` hypotheses each. Sources must come longest first.
+    """Decoding of some of many sources, `beam` hypotheses each. It is quickest where sources come longest first.
 
     `watched`: a decoder layer, from 0, whose attention to the source is added up, the mean of its heads.
     """
@@ -49,6 +50,8 @@ class TransformerStep:
         memory = self.model.encode(src.to(slots.device), layout)
         if not self.layers:
             self.reserve(len(slots), layout.size)
+        elif layout.size > self.barred.shape[2]:
+            self.lengthen(layout.size)
         self.barred[slots] = -torch.inf
         self.barred[slots, :, : layout.size] = self.barred.new_zeros(layout.mask.shape).masked_fill_(
             ~layout.mask, -torch.inf
@@ -56,6 +59,26 @@ class TransformerStep:
         self.attended[slots] = (self.barred[slots] == -torch.inf).to(self.attended.dtype)
         for _, _, kept in self.layers:
             kept.enter(slots, memory)
+
+    def grow(self, slots: int) -> None:
+        """Make place for so many slots in all; none of what was kept where there are to be none."""
+        if not slots:
+            self.layers = []
+        elif self.layers:
+            more = slots - len(self.barred)
+            self.barred = F.pad(self.barred, (0, 0, 0, 0, 0, more))
+            self.attended = F.pad(self.attended, (0, 0, 0, 0, 0, more))
+            for _, past, memory in self.layers:
+                past.grow(more * self.beam)
+                memory.grow(more, self.barred.shape[2])
+
+    def lengthen(self, source_room: int) -> None:
+        """Make place for longer sources."""
+        more = source_room - self.barred.shape[2]
+        self.barred = F.pad(self.barred, (0, more), value=-torch.inf)
+        self.attended = F.pad(self.attended, (0, more), value=1.0)
+        for _, _, memory in self.layers:
+            memory.grow(0, source_room)
 
     def __call__(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
         """tokens: (B, W)   positions: (B,)   → (B, W, V)"""

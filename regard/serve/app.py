@@ -105,7 +105,7 @@ def health(app: FastAPI, serving: Serving) -> None:
     asking = asyncio.Lock()
 
     async def decode(served: Served) -> None:
-        kind = Kind(served.name, 1, options=(("beam_size", 1),) if served.translator.task == "translation" else ())
+        kind = Kind(served.name, served.translator.config.beam_size)  # that of plain requests, whose search it joins
         order = serving.batcher.submit(kind, [PROBE], [Wish()], PROBE_SECONDS, urgent=True)
         try:
             await asyncio.wait_for(asyncio.wrap_future(order.futures[0]), PROBE_SECONDS)

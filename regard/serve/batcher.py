@@ -6,8 +6,10 @@ the budget:
 
     (sentences) · (tokens of the longest) · (beam)  ≤  batch_tokens
 
-so a long text delays a short one by a batch at most. While a batch is searched the next one gathers, and a little
-longer if sentences keep coming. What has waited past its deadline is not begun.
+Others of the kind join the search while it goes on (`regard.decode.joining`), unless one of another kind is more
+urgent; where the search cannot be joined (another engine, alignments, wishes) they are the next batch, which gathers
+meanwhile. A long text so delays a short one by a little, whoever sent it. What has waited past its deadline is not
+begun.
 """
 
 from __future__ import annotations
@@ -23,12 +25,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
+from regard.decode.joining import may_join, translate_as_they_come
 from regard.decode.translator import Translation, Wish
 from regard.errors import RegardError
 from regard.serve.limits import Limits, Refusal
 from regard.serve.metrics import Metrics
 from regard.serve.models import Served
 
+MOST_JOINING = 4096  # sentences in one search, before a new one begins: it keeps a little of each
 QUIET = 0.002  # seconds in which nothing comes: then nobody else is about to
 COMPANY = 0.1  # of the time that the last batch took, at most, may the next one wait for more
 Maps = dict[str, Any]  # module path → weights (H, Q, K)
@@ -63,6 +67,8 @@ class Piece:
     text: str
     wish: Wish
     tokens: int
+    came: float
+    began: float = 0.0
     future: Future[Answer] = field(default_factory=Future)
 
 
@@ -75,7 +81,6 @@ class Order:
     kind: Kind = field(compare=False)
     pieces: deque[Piece] = field(compare=False)  # those that are not yet taken
     futures: list[Future[Answer]] = field(compare=False)  # of all of them
-    came: float = field(compare=False)
 
 
 class Batcher:
@@ -125,7 +130,7 @@ class Batcher:
         even where the queue is full."""
         served, now = self.models[kind.model], time.monotonic()
         lengths = [len(tokens) for tokens in served.translator.tokenizers.source.encode(texts, threads=1)]
-        pieces = deque(Piece(*each) for each in zip(texts, wishes, lengths, strict=True))
+        pieces = deque(Piece(*each, now) for each in zip(texts, wishes, lengths, strict=True))
         with self.changed:
             if self.draining:
                 raise Refusal(503, "The server is going down: send this again in a moment, to whoever answers then.", 5)
@@ -139,7 +144,7 @@ class Batcher:
                 )
             self.counted += 1
             futures = [piece.future for piece in pieces]
-            order = Order(now if urgent else now + seconds, self.counted, kind, pieces, futures, now)
+            order = Order(now if urgent else now + seconds, self.counted, kind, pieces, futures)
             insort(self.orders, order)
             self.waiting += len(pieces)
             self.metrics.queue.set(self.waiting)
@@ -162,16 +167,31 @@ class Batcher:
             with self.changed:
                 self.busy = False
                 self.changed.wait_for(lambda: self.orders or self.stopped)
-                self.wait_for_company(max(QUIET, COMPANY * took))
+                if self.orders and not self.joined(self.orders[0].kind):
+                    self.wait_for_company(max(QUIET, COMPANY * took))
                 if not self.orders:
                     if self.stopped:
                         return
                     continue
                 self.busy = True
-                kind, batch = self.take()
+                kind = self.orders[0].kind
             began = time.monotonic()
-            self.translate(kind, batch)
+            if self.joined(kind):
+                self.flow(kind)
+            else:
+                with self.changed:
+                    batch = self.take(kind)
+                self.translate(kind, batch)
             took = time.monotonic() - began
+
+    def joined(self, kind: Kind) -> bool:
+        """Whether sentences of this kind join the search of others."""
+        translator = self.models[kind.model].translator
+        try:
+            config = translator.options(**dict(kind.options))
+        except RegardError:  # which the request will be told
+            return False
+        return may_join(translator, config) and not (kind.wishes or kind.align or kind.attend)
 
     def wait_for_company(self, longest: float) -> None:
         """Let sentences gather while they keep coming: those whose answers were just sent come back at once, with what
@@ -190,33 +210,50 @@ class Batcher:
         most = self.models[kind.model].translator.config.batch_sentences
         return len(pieces) >= most or sum(piece.tokens for piece in pieces) * kind.beam >= self.batch_tokens
 
-    def take(self) -> tuple[Kind, list[Piece]]:
-        """The next batch. Sentences that are as long as the longest so far or longer decide what fits."""
-        kind, now = self.orders[0].kind, time.monotonic()
-        most = self.models[kind.model].translator.config.batch_sentences
+    def take(self, kind: Kind, most: int = 0, beside: Sequence[Piece] = ()) -> list[Piece]:
+        """What of this kind is searched next, so many at most, together with what is searched already. What is longer
+        than the longest so far makes all as long."""
+        most = most or self.models[kind.model].translator.config.batch_sentences
         batch: list[Piece] = []
-        longest, room = 0, True
+        longest, room = max((piece.tokens for piece in beside), default=0), True
         while room:
             room = False
             for order in [order for order in self.orders if order.kind == kind and order.pieces]:
-                longer = max(longest, order.pieces[0].tokens)
-                if batch and (len(batch) == most or (len(batch) + 1) * longer * kind.beam > self.batch_tokens):
+                count, longer = len(beside) + len(batch), max(longest, order.pieces[0].tokens)
+                if len(batch) == most or (count and (count + 1) * longer * kind.beam > self.batch_tokens):
                     break
                 longest, room = longer, True
                 batch.append(order.pieces.popleft())
-                self.metrics.wait.observe(now - order.came)
         self.orders = [order for order in self.orders if order.pieces]
         self.waiting -= len(batch)
         self.metrics.queue.set(self.waiting)
-        return kind, batch
+        if batch:
+            self.metrics.batch.labels(kind.model).observe(len(beside) + len(batch))
+        now = time.monotonic()
+        for piece in batch:
+            piece.began = now
+            self.metrics.wait.observe(now - piece.came)
+        return batch
+
+    def flow(self, kind: Kind) -> None:
+        """Search for what there is of a kind, and for what comes meanwhile. Where it fails, what is left of it is
+        searched as a batch."""
+        stream = Stream(self, kind)
+        translator = self.models[kind.model].translator
+        try:
+            translate_as_they_come(translator, stream, kind.n_best, **dict(kind.options))
+        except Exception:
+            with self.changed:
+                left = list(stream.active.values()) or self.take(kind)
+            self.translate(kind, left)
 
     def translate(self, kind: Kind, batch: list[Piece]) -> None:
-        """Answer a batch. Where it fails each sentence is tried alone, so that nobody pays for another's wishes."""
-        began = time.monotonic()
+        """Answer a batch, which may be empty. Where it fails each sentence is tried alone, so that nobody pays for
+        another's wishes."""
         try:
             answers = self.search(kind, batch)
         except Exception as error:
-            if len(batch) > 1:
+            if len(batch) != 1:
                 for piece in batch:
                     self.translate(kind, [piece])
                 return
@@ -225,19 +262,20 @@ class Batcher:
                 return
             self.metrics.failures.inc()
             frames = "".join(traceback.format_tb(error.__traceback__)[-4:])
-            self.complain(
-                f"A translation failed with {type(error).__name__}:\n{frames}"
-            )  # no message: it may have text
+            self.complain(f"A translation failed with {type(error).__name__}:\n{frames}")  # the rest may have text
             settle(batch[0].future, Refusal(500, f"The translation failed with {type(error).__name__}."))
             return
-        self.metrics.batch.labels(kind.model).observe(len(batch))
-        self.metrics.batch_seconds.labels(kind.model).observe(time.monotonic() - began)
         for piece, answer in zip(batch, answers, strict=True):
-            best = answer.translations[0]
-            self.metrics.tokens.labels(kind.model, "source").inc(len(best.source_tokens))
-            self.metrics.tokens.labels(kind.model, "target").inc(len(best.target_tokens))
-            self.metrics.characters.labels(kind.model).inc(len(piece.text))
-            settle(piece.future, answer)
+            self.answer(kind, piece, answer)
+
+    def answer(self, kind: Kind, piece: Piece, answer: Answer) -> None:
+        best = answer.translations[0]
+        self.metrics.sentences.labels(kind.model).inc()
+        self.metrics.search.labels(kind.model).observe(time.monotonic() - piece.began)
+        self.metrics.tokens.labels(kind.model, "source").inc(len(best.source_tokens))
+        self.metrics.tokens.labels(kind.model, "target").inc(len(best.target_tokens))
+        self.metrics.characters.labels(kind.model).inc(len(piece.text))
+        settle(piece.future, answer)
 
     def search(self, kind: Kind, batch: list[Piece]) -> list[Answer]:
         served = self.models[kind.model]
@@ -253,6 +291,37 @@ class Batcher:
             maps = [served.plain.attend(one) if one.target_tokens else {} for one in best] if kind.attend else []
             answers.append(Answer(best, mine, maps))
         return answers
+
+
+class Stream:
+    """The sentences of one kind, as `translate_as_they_come` takes them."""
+
+    def __init__(self, batcher: Batcher, kind: Kind) -> None:
+        self.batcher, self.kind = batcher, kind
+        self.active: dict[int, Piece] = {}
+        self.taken = 0
+
+    def waiting(self) -> int:
+        """How many may join: none where another kind is more urgent. Nothing is locked for a number that only says
+        whether to look closer."""
+        orders = self.batcher.orders
+        if not orders or orders[0].kind != self.kind or self.taken >= MOST_JOINING:
+            return 0
+        return sum(len(order.pieces) for order in orders if order.kind == self.kind)
+
+    def take(self, most: int) -> list[str]:
+        with self.batcher.changed:
+            batch = self.batcher.take(self.kind, most, list(self.active.values()))
+        self.active |= dict(enumerate(batch, start=self.taken))
+        self.taken += len(batch)
+        return [piece.text for piece in batch]
+
+    def give(self, number: int, best: list[Translation]) -> None:
+        piece = self.active.pop(number)
+        if best:
+            self.batcher.answer(self.kind, piece, Answer(best))
+        else:  # what is asked of outputs contradicts itself, which is said where they are searched for alone
+            self.batcher.translate(self.kind, [piece])
 
 
 def settle(future: Future[Answer], result: Answer | Exception) -> None:

@@ -25,11 +25,14 @@ class Metrics:
             "regard_queue_seconds", "How long sentences wait.", buckets=SECONDS, registry=registry
         )  # fmt: skip
         self.batch = Histogram(
-            "regard_batch_sentences", "Sentences translated together.", ["model"], buckets=SIZES, registry=registry
-        )
-        self.batch_seconds = Histogram(
-            "regard_batch_seconds", "The time that takes.", ["model"], buckets=SECONDS, registry=registry
-        )
+            "regard_batch_sentences", "Sentences searched together, each time that some begin.", ["model"],
+            buckets=SIZES, registry=registry,
+        )  # fmt: skip
+        self.search = Histogram(
+            "regard_search_seconds", "From a sentence's turn to its translation.", ["model"],
+            buckets=SECONDS, registry=registry,
+        )  # fmt: skip
+        self.sentences = Counter("regard_sentences", "Sentences translated.", ["model"], registry=registry)
         self.tokens = Counter("regard_tokens", "Tokens in and out.", ["model", "side"], registry=registry)
         self.characters = Counter("regard_characters", "Characters translated.", ["model"], registry=registry)
         self.failures = Counter("regard_failures", "Batches that failed for no fault of theirs.", registry=registry)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from regard.decode.translator import Translator, Wish
-from regard.serve.batcher import Batcher, Kind
+from regard.serve.batcher import Batcher, Kind, Piece
 from regard.serve.limits import Limits, Refusal
 from regard.serve.metrics import Metrics
 from regard.serve.models import Models, Place, Served
@@ -20,6 +20,10 @@ def served(model: Translator) -> dict[str, Served]:
 
 def batcher(served: dict[str, Served], batch_tokens: int = 1000, **limits: int) -> Batcher:
     return Batcher(served, Limits(**limits), Metrics(), batch_tokens)
+
+
+def taken(queue: Batcher) -> list[Piece]:
+    return queue.take(queue.orders[0].kind)
 
 
 GREEDY, BEAM = Kind("one", 1, options=(("beam_size", 1),)), Kind("one", 4)
@@ -47,9 +51,9 @@ def test_requests_take_turns_within_the_budget(queued: Batcher) -> None:
     submit(queued, GREEDY, ["a b c"] * 5)
     submit(queued, GREEDY, ["d e f"] * 2)
     submit(queued, GREEDY, ["g h i"])
-    texts = [piece.text for piece in queued.take()[1]]
+    texts = [piece.text for piece in taken(queued)]
     assert texts == ["a b c", "d e f", "g h i", "a b c", "d e f", "a b c"]
-    assert [piece.text for piece in queued.take()[1]] == ["a b c", "a b c"]
+    assert [piece.text for piece in taken(queued)] == ["a b c", "a b c"]
     assert queued.waiting == 0
     assert not queued.orders
 
@@ -59,24 +63,24 @@ def test_padding_and_the_beam_count_for_the_budget(queued: Batcher) -> None:
     assert tokens(queued, long) > tokens(queued, "a") + 1
     queued.batch_tokens = 3 * tokens(queued, long) - 1
     submit(queued, GREEDY, ["a", "b", long])
-    assert [piece.text for piece in queued.take()[1]] == ["a", "b"], "with the third all three would be as long as it"
-    assert [piece.text for piece in queued.take()[1]] == [long]
+    assert [piece.text for piece in taken(queued)] == ["a", "b"], "with the third all three would be as long as it"
+    assert [piece.text for piece in taken(queued)] == [long]
     queued.batch_tokens = 3 * 4 * tokens(queued, "a")
     submit(queued, BEAM, ["a"] * 4)
-    assert len(queued.take()[1]) == 3
+    assert len(taken(queued)) == 3
 
 
 def test_the_most_urgent_goes_first_and_decides_the_kind(queued: Batcher) -> None:
     submit(queued, GREEDY, ["a"])
     submit(queued, BEAM, ["b"], seconds=1.0)
     submit(queued, GREEDY, ["c"], seconds=2.0)
-    order = [[piece.text for piece in queued.take()[1]] for _ in range(2)]
+    order = [[piece.text for piece in taken(queued)] for _ in range(2)]
     assert order == [["b"], ["c", "a"]]
 
 
 def test_a_sentence_larger_than_the_budget_goes_alone(queued: Batcher) -> None:
     submit(queued, GREEDY, ["a b c d e f g h i j k l m n o p q r s t u v w x y z a b c"])
-    assert len(queued.take()[1]) == 1
+    assert len(taken(queued)) == 1
 
 
 def test_a_full_queue_refuses_all_of_a_request_or_nothing(served: dict[str, Served]) -> None:
@@ -97,7 +101,7 @@ def test_what_is_cancelled_is_not_translated(queued: Batcher) -> None:
     order = queued.submit(GREEDY, ["a", "b"], [Wish()] * 2, 30.0)
     submit(queued, GREEDY, ["c"])
     queued.cancel(order)
-    assert [piece.text for piece in queued.take()[1]] == ["c"]
+    assert [piece.text for piece in taken(queued)] == ["c"]
 
 
 def test_one_clients_impossible_wish_is_hers_alone(served: dict[str, Served], model: Translator) -> None:
