@@ -116,7 +116,7 @@ def serve(
     from regard.serve.limits import Limits
     from regard.serve.metrics import Metrics
     from regard.serve.models import Models, Place, open_served
-    from regard.serve.server import loopback, run
+    from regard.serve.server import listening, loopback, run
     from regard.serve.state import Serving
 
     limits = Limits(
@@ -126,6 +126,7 @@ def serve(
     )  # fmt: skip
     places = [Place.read(text) for text in runs]
     keyring = Keyring(keys) if keys else None
+    taken = listening(host, port)
     local = loopback(host)
     if not local and not keyring:
         warn("This server listens beyond this machine and needs no key: see --keys, and docs/serving.md.")
@@ -146,4 +147,4 @@ def serve(
     access = Access(names, tuple(cors or ()))
     for served in models:
         say(f"{served.name}: {served.source} to {served.target}, by {served.engine}.")
-    run(Serving(models, limits, metrics, batcher, keyring, access, say, log_text), host, port, say)
+    run(Serving(models, limits, metrics, batcher, keyring, access, say, log_text), taken, say)

@@ -7,7 +7,6 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
@@ -176,7 +175,7 @@ def text_of(work: Work, number: int, answers: Sequence[Answer], asked: Translate
     return text
 
 
-async def lines(work: Work, asked: TranslateRequest, first: Answer | None) -> AsyncIterator[bytes]:
+async def lines(work: Work, asked: TranslateRequest) -> AsyncIterator[bytes]:
     """The answer as lines of JSON: a sentence each with what stands before it, the end of each text, and {"done": true}
     or an error. The texts are these lines' "before" and first translations, one after the other."""
     for number, (text, futures) in enumerate(zip(work.texts, work.waiting, strict=True)):
@@ -226,7 +225,7 @@ def router(serving: Serving) -> APIRouter:
 
         async def content() -> AsyncIterator[bytes]:
             try:
-                async for line in lines(work, asked, None):
+                async for line in lines(work, asked):
                     yield line
             finally:
                 await manager.__aexit__(None, None, None)
@@ -246,8 +245,3 @@ def router(serving: Serving) -> APIRouter:
         return {"models": found, "limits": vars(serving.limits)}
 
     return routes
-
-
-def float32(weights: str, shape: Sequence[int]) -> np.ndarray:
-    """Weights as a client reads them: `Attention.weights` and its shape → (H, Q, K)."""
-    return np.frombuffer(base64.b64decode(weights), dtype="<f4").reshape(shape)

@@ -42,6 +42,7 @@ def build(serving: Serving) -> Guard:
         title="regard", version=regard.__version__, description=DESCRIPTION, docs_url=None, redoc_url=None,
         lifespan=lifespan(serving),
     )  # fmt: skip
+    app.add_exception_handler(Exception, failed)
     app.add_exception_handler(Refusal, refused)  # type: ignore[arg-type]
     app.add_exception_handler(RequestValidationError, invalid)  # type: ignore[arg-type]
     app.add_exception_handler(HTTPException, unknown)  # type: ignore[arg-type]
@@ -66,6 +67,10 @@ def lifespan(serving: Serving) -> Callable[[FastAPI], Any]:
         await asyncio.to_thread(serving.batcher.stop)
 
     return alive
+
+
+async def failed(request: Request, error: Exception) -> Response:
+    return error_response(500, f"The server failed with {type(error).__name__}.")
 
 
 async def refused(request: Request, refusal: Refusal) -> Response:

@@ -22,6 +22,7 @@ from regard.serve.metrics import Metrics
 
 DISCARDED = 16 * 2**20  # bytes of a body beyond the limit that are read and thrown away
 LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
+METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 PROBES = frozenset(("/live", "/ready", "/metrics", "/health"))
 API_POLICY = "default-src 'none'; frame-ancestors 'none'"
 PAGE_POLICY = (
@@ -85,6 +86,12 @@ class Exchange:
     began: float = field(default_factory=time.monotonic)
     status: int = 0
     started: bool = False
+    finished: bool = False
+
+    @property
+    def method(self) -> str:
+        method = str(self.scope["method"])
+        return method if method in METHODS else "other"
 
     @property
     def route(self) -> str:
@@ -123,7 +130,7 @@ class Guard:
             if scope["path"] not in PROBES or exchange.status >= 400:
                 note = scope.get("state", {}).get("note", "")
                 client = (scope.get("client") or ("-",))[0]
-                self.log(f"{client} {scope['method']} {exchange.route} {exchange.status} {1000 * seconds:.0f} ms{note}")
+                self.log(f"{client} {exchange.method} {exchange.route} {exchange.status} {1000 * seconds:.0f} ms{note}")
 
     async def exchange(self, exchange: Exchange, receive: Receive, send: Send) -> None:
         scope = exchange.scope
@@ -141,7 +148,8 @@ class Guard:
         except Exception as error:
             frames = "".join(traceback.format_tb(error.__traceback__)[-6:])
             self.log(f"An answer failed with {type(error).__name__}:\n{frames}")  # no message: it may hold text
-            await self.refuse(exchange, send, Refusal(500, f"The server failed with {type(error).__name__}."))
+            if not exchange.finished:
+                await self.refuse(exchange, send, Refusal(500, f"The server failed with {type(error).__name__}."))
 
     async def refuse(self, exchange: Exchange, send: Send, refusal: Refusal) -> None:
         if exchange.started:
@@ -224,6 +232,8 @@ class Guard:
                     own["cross-origin-resource-policy"] = "same-origin"
                 message["headers"] = [*message["headers"], *((k.encode(), v.encode()) for k, v in own.items())]
             await send(message)
+            if message["type"] == "http.response.body" and not message.get("more_body", False):
+                exchange.finished = True
 
         return wrapped
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -121,7 +121,7 @@ class Models:
                 name, number = f"{served.name}-{number}", number + 1
             self.models[name] = Served(name, served.source, served.target, served.translator, served.plain)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Served]:
         return iter(self.models.values())
 
     def __len__(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
-import sys
+import socket
 import time
 from collections.abc import Callable
 from types import FrameType
@@ -18,6 +18,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from regard.errors import RegardError
 from regard.serve.app import build
 from regard.serve.guard import Guard, error_response
 from regard.serve.limits import Limits, Refusal
@@ -116,26 +117,33 @@ class Server(uvicorn.Server):
                 self.should_exit = True
         return await super().on_tick(counter)
 
-    async def startup(self, sockets: object = None) -> None:
-        await super().startup()
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
         if self.started:
-            port = self.servers[0].sockets[0].getsockname()[1]
-            host = f"[{self.config.host}]" if ":" in self.config.host else self.config.host
-            self.say(f"Serving at http://{host}:{port}/")
+            address = self.servers[0].sockets[0].getsockname()
+            host = f"[{address[0]}]" if ":" in address[0] else address[0]
+            self.say(f"Serving at http://{host}:{address[1]}/")
 
 
-def run(serving: Serving, host: str, port: int, say: Callable[[str], None]) -> None:
+def listening(host: str, port: int) -> socket.socket:
+    """The port, taken before anything else is done."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise RegardError(f"Port {port} of {host} cannot be served ({error.strerror}): give another --port.") from None
+
+
+def run(serving: Serving, port: socket.socket, say: Callable[[str], None]) -> None:
     """Serve until a signal."""
     guard = build(serving)
     limits = serving.limits
     config = uvicorn.Config(
-        guard, host=host, port=port, http=patient(limits), loop="asyncio", ws="none", lifespan="on", access_log=False,
+        guard, http=patient(limits), loop="asyncio", ws="none", lifespan="on", access_log=False,
         log_level=logging.ERROR, server_header=False, timeout_keep_alive=30, backlog=2048, proxy_headers=False,
         timeout_graceful_shutdown=round(limits.drain_seconds),
     )  # fmt: skip
     server = Server(config, serving, guard, say)
-    server.run()
+    server.run([port])
     orders = serving.batcher.counted
     say(f"Ended. {orders:,} orders were accepted; {serving.batcher.waiting:,} sentences were left.")
-    if not server.started:
-        sys.exit(1)

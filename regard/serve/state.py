@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -28,7 +27,6 @@ class Serving:
     access: Access = field(default_factory=Access)
     log: Callable[[str], None] = lambda text: None
     log_text: bool = False
-    began: float = field(default_factory=time.monotonic)
 
     def admit(self, request: Request, api_key: str) -> None:
         """Count a request against its key, where keys are needed."""

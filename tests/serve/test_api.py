@@ -273,6 +273,14 @@ def test_slow_headers_and_bodies_come_to_an_end(reverser: Path, tmp_path: Path) 
             connection.close()
 
 
+def test_a_port_that_is_taken_is_named(server: Server, reverser: Path) -> None:
+    command = [sys.executable, "-m", "regard", "serve", f"en-de={reverser}", "--port", str(server.port)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert f"Port {server.port}" in result.stderr
+    assert "--port" in result.stderr
+
+
 def test_the_extra_that_is_missing_is_named(reverser: Path) -> None:
     code = (
         "import sys; sys.modules['fastapi'] = None\n"
