@@ -6,6 +6,7 @@ sections it has: `pairs` holds those of sequence pairs. `[model]` may be one of 
 """
 
 from regard.config.checks import at_least, between
+from regard.config.labels import BagConfig, LabelDataConfig, LabelRecipe, ReaderConfig, TextCnnConfig
 from regard.config.pairs import (
     FOREIGN,
     PRESETS,
@@ -37,11 +38,16 @@ __all__ = [
     "FOREIGN",
     "PRESETS",
     "RECIPES",
+    "BagConfig",
     "DataConfig",
     "DecodeConfig",
+    "LabelDataConfig",
+    "LabelRecipe",
     "PairRecipe",
     "PairTrainConfig",
+    "ReaderConfig",
     "Recipe",
+    "TextCnnConfig",
     "TokenizerConfig",
     "TrainConfig",
     "TransformerConfig",

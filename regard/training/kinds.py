@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.tasks.task import Task
-from regard.training import pairs
+from regard.training import labels, pairs
 from regard.training.run import Run
 
 Say = Callable[[str], None]
@@ -24,7 +24,8 @@ class Kind:
 
 
 PAIRS = Kind(pairs.prepare, pairs.open_translator, pairs.report, "Translating the test text, scoring and drawing …")
-KINDS = {"translation": PAIRS, "mask_predict": PAIRS}
+LABELS = Kind(labels.prepare, labels.open_labelling, labels.report, "Labelling the test text …")
+KINDS = {"translation": PAIRS, "mask_predict": PAIRS, "classification": LABELS, "tagging": LABELS}
 
 
 def kind_of(task: str) -> Kind:
