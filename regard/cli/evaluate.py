@@ -171,9 +171,7 @@ def evaluate(
         print("\n".join([*told, *(["", f"scores by length  {plot}"] if plot else [])]))
 
 
-def evaluate_labels(
-    run: Path, splits: list[str], save: Path | None, weights: str, device: str, as_json: bool
-) -> None:
+def evaluate_labels(run: Path, splits: list[str], save: Path | None, weights: str, device: str, as_json: bool) -> None:
     """Accuracy of a run that gives labels; --save writes them, a line for each text."""
     from regard.training.labels import open_labelling, scores
     from regard.training.run import Run, write_atomically

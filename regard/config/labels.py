@@ -119,5 +119,6 @@ class LabelRecipe(Recipe):
         if asked not in theirs[self.task]:
             key = "corpus" if self.data.corpus else "form"
             raise RegardError(
-                f'data.{key} = "{asked}" has no labels for task = "{self.task}": choose {" or ".join(theirs[self.task])}.'
+                f'data.{key} = "{asked}" has no labels for task = "{self.task}": '
+                f"choose {' or '.join(theirs[self.task])}."
             )

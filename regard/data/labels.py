@@ -1,8 +1,8 @@
 """Texts with labels: one for the whole (classification) or one for each word (tagging); files, sentiment trees,
 treebanks, and two generated corpora.
 
-`polarity`: a sentence praises or blames, and a word such as "not" or "hardly" turns the next judgement round, so that the
-same words in another order mean the opposite. `word-classes`: words such as "paint" and "light" are nouns, verbs or
+`polarity`: a sentence praises or blames, and a word such as "not" or "hardly" turns the next judgement round, so that
+the same words in another order mean the opposite. `word-classes`: words such as "paint" and "light" are nouns, verbs or
 adjectives by their neighbours alone.
 """
 

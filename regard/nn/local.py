@@ -65,7 +65,7 @@ def banded_attention(
 
 
 def windows(x: Tensor, r: int, before: int, after: int) -> Tensor:
-    """x: (B, H, N, d) → (B·H, blocks, 2r − 1, d), what each block of r positions has around it, zeros beyond the ends."""
+    """x: (B, H, N, d) → (B·H, blocks, 2r − 1, d), what each block of r positions has around it; zeros past the ends."""
     return F.pad(x, (0, 0, before, after)).flatten(0, 1).unfold(1, 2 * r - 1, r).transpose(-2, -1)
 
 

@@ -166,9 +166,8 @@ def table(found: Forgetting) -> str:
         "|--:|--:|--:|--:|--:|",
     ]
     for one in found.scaled:
-        lines.append(
-            f"| {one.scale:g} | {one.by_distance[-1]:.1e} | {one.norm:.3g} | {one.clipped:.3g} | {100 * one.far:.2g} % |"
-        )
+        numbers = [f"{one.scale:g}", f"{one.by_distance[-1]:.1e}", f"{one.norm:.3g}", f"{one.clipped:.3g}"]
+        lines.append("| " + " | ".join([*numbers, f"{100 * one.far:.2g} %"]) + " |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,10 +1,11 @@
 """What a layer costs: time, operations and memory, forward and backward.
 
 Time is the median of several repeats after a first one that does not count. On a GPU events measure it. On a CPU it is
-the processor time of a single thread, which other work on the machine does not lengthen. Operations are those that torch's `FlopCounterMode` counts, the multiplications and additions of matrix products;
-softmax, tanh and the like are not among them. They are counted on tensors without storage, so at any size in no time.
-Memory is the most that lives at once beside the input, the weights and their gradients: on a GPU by its allocator, on a
-CPU by the storages of all tensors that operations make (what a kernel takes for itself and gives back is not seen).
+the processor time of a single thread, which other work on the machine hardly lengthens. Operations are those that
+torch's `FlopCounterMode` counts, the multiplications and additions of matrix products; softmax, tanh and the like are
+not among them. They are counted on tensors without storage, which takes no time. Memory is the most that lives at once
+beside the input, the weights and their gradients: on a GPU by its allocator, on a CPU by the storages of all tensors
+that operations make (what a kernel takes for itself and gives back is not seen).
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ class Living(TorchDispatchMode):
     """Bytes of the storages that operations have made and nobody has let go."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.now = self.peak = 0
         self.known: weakref.WeakSet[Any] = weakref.WeakSet()
 

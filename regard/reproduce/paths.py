@@ -1,8 +1,8 @@
 """How far apart positions are: chains of layer applications, found by walking torch's autograd graph.
 
-An application is one use of a layer or of a cell, from tensors of single positions to tensors of single positions. Which
-of its inputs an output depends on, backpropagation through that one application says: those with a gradient. Nothing
-here knows what kind of layer it is.
+An application is one use of a layer or of a cell, from tensors of single positions to tensors of single positions. On
+which inputs an output depends, backpropagation through that one application says: those with a gradient. Nothing here
+knows what kind of layer it is.
 """
 
 from __future__ import annotations

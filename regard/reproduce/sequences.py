@@ -1,7 +1,7 @@
 """Ways of processing a sequence, the rows of *Attention Is All You Need*, Table 1: each maps n vectors of width d to n.
 
 Self-attention stands here as in the table: queries, keys and values are the input itself, in heads of width 64. The
-projections around it (§3.2.2) cost 4·n·d² with or without restriction, as any feed-forward layer does, and are left out.
+projections around it (§3.2.2) cost 4·n·d² with or without restriction, as a feed-forward layer does, and are left out.
 Recurrence is the plain tanh cell, convolution the gated one of width k that ends at its own position.
 """
 

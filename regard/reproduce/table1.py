@@ -1,9 +1,9 @@
-"""*Attention Is All You Need*, Table 1: what self-attention, recurrence, convolution and restricted self-attention cost.
+"""*Attention Is All You Need*, Table 1: what attention, recurrence, convolution and restricted attention cost.
 
 The paper's table is of formulas. Here every column is measured on the layers of this house (`sequences`): time, memory
 and operations as in `measuring`, with the exponents that fit the largest sizes; sequential steps and path lengths as
-counted on the autograd graph (`paths`). Departure: the paper's path of a convolution is that of dilated ones; the row of
-contiguous ones has what the text beside the table says of them.
+counted on the autograd graph (`paths`). Departure: the paper's path of a convolution is that of dilated ones; the row
+of contiguous ones has what the text beside the table says of them.
 """
 
 from __future__ import annotations
@@ -139,7 +139,8 @@ def table(found: Sequence[Measured], sizes: Sizes) -> str:
         lines.append("| " + " | ".join(cells) + " |")
     note = (
         f"Exponents of n between {least:,} and {most:,} at d = {sizes.width}, of d between {narrow:,} and {wide:,} at "
-        f"n = {sizes.length}; operations at n between {sizes.counted[0]} and {sizes.counted[-1]}. Time is forward and backward."
+        f"n = {sizes.length}; operations at n between {sizes.counted[0]} and {sizes.counted[-1]}. "
+        "Time is forward and backward."
     )
     return "\n".join([*lines, "", note])
 

@@ -180,5 +180,3 @@ class Labelling:
     def evaluate(self, examples: Sequence[Example]) -> tuple[list[list[str]], Score]:
         found = self.label([each.words for each in examples])
         return found, accuracy(found, [each.labels for each in examples])
-
-
