@@ -29,8 +29,8 @@ def table_1(
         str, typer.Option("--sizes", metavar="N,N,…", help="Lengths n, at a width of 128.")
     ] = "512,1024,2048,4096",
     widths: Annotated[
-        str, typer.Option("--widths", metavar="D,D,…", help="Widths d, at a length of 128.")
-    ] = "256,512,1024,2048",
+        str, typer.Option("--widths", metavar="D,D,…", help="Widths d, at a length of 256.")
+    ] = "128,256,512,1024",
     paths: Annotated[
         str, typer.Option("--paths", metavar="N,N,…", help="Lengths at which steps and paths are counted.")
     ] = "16,64,256",

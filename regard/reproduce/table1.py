@@ -32,14 +32,18 @@ class Sizes:
 
     lengths: tuple[int, ...] = (512, 1024, 2048, 4096)
     width: int = 128
-    widths: tuple[int, ...] = (256, 512, 1024, 2048)
-    length: int = 128
-    counted: tuple[int, ...] = (64, 128, 256)  # where operations are: exact at any n, and recurrence is slow to count
+    widths: tuple[int, ...] = (128, 256, 512, 1024)
+    length: int = 256
     paths: tuple[int, ...] = (16, 64, 256)
     k: int = 3
     r: int = 32
     repeats: int = 5
     batch: int = 1
+
+    @property
+    def counted(self) -> tuple[int, ...]:
+        """Lengths at which operations are counted: exact at any, and a recurrence is slow to count."""
+        return self.r, 2 * self.r, 4 * self.r
 
     def __post_init__(self) -> None:
         for name, numbers in (("--sizes", self.lengths), ("--widths", self.widths), ("--paths", self.paths)):
@@ -165,6 +169,19 @@ def costs(found: Sequence[Measured], sizes: Sizes) -> str:
     return "\n".join([*lines, "", note])
 
 
+def rates(found: Sequence[Measured], sizes: Sizes) -> str:
+    """Billions of operations a second, forward, at every size, in Markdown: where a layer waits, and for what."""
+    heads = [f"n = {n:,}" for n in sizes.lengths] + [f"d = {d:,}" for d in sizes.widths]
+    lines = ["| layer | " + " | ".join(heads) + " |", "|---|" + "--:|" * len(heads)]
+    for one in found:
+        if one.row.costs:
+            both = [*one.by_length, *one.by_width]
+            cells = [f"{sizes.batch * one.row.operations(c.n, c.d) / c.forward / 1e9:.1f}" for c in both]
+            lines.append(f"| {one.row.name} | " + " | ".join(cells) + " |")
+    note = "Billions of operations a second, forward: time grows as operations do where this stays the same."
+    return "\n".join([*lines, "", note])
+
+
 def shown(cost: Cost) -> str:
     return f"{1000 * cost.forward:.1f} + {1000 * cost.backward:.1f}, {cost.memory / 2**20:.1f}"
 
@@ -191,7 +208,7 @@ def write(found: Sequence[Measured], sizes: Sizes, device: str, folder: Path) ->
         if apart
         else ["All exponents of time are within 0.15 of the formula."]
     )
-    text = "\n".join([table(found, sizes), "", *verdict, "", costs(found, sizes), ""])
+    text = "\n".join([table(found, sizes), "", *verdict, "", costs(found, sizes), "", rates(found, sizes), ""])
     (folder / "table-1.md").write_text(text, encoding="utf-8")
     record = {"device": device, "sizes": asdict(sizes), "layers": [one.as_dict() for one in found]}
     (folder / "table-1.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

@@ -16,7 +16,7 @@ from regard.reproduce.fits import exponent, fitted
 from regard.reproduce.measuring import operations, peak_memory, seconds
 from regard.reproduce.sequences import Row, rows
 
-TINY = table1.Sizes(lengths=(16, 32), width=8, widths=(8, 16), length=16, counted=(8, 16), paths=(4, 8), r=4, repeats=1)
+TINY = table1.Sizes(lengths=(16, 32), width=8, widths=(8, 16), length=16, paths=(4, 8), r=4, repeats=1)
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +102,8 @@ def test_the_table_is_written_with_its_picture_and_figures(found: list[table1.Me
     text = (tmp_path / "table-1.md").read_text(encoding="utf-8")
     assert "| self-attention, r = 4 | O(r·n·d) | n^1.00 · d^1.00 |" in text
     assert "between 16 and 32 at d = 8" in text
+    one = found[1].by_length[0]  # of the recurrent layer
+    assert f"| recurrent | {4 * 16 * 8 * 8 / one.forward / 1e9:.1f} |" in text
     assert (tmp_path / "table-1.png").read_bytes()[:4] == b"\x89PNG"
 
 
