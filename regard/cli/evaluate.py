@@ -118,6 +118,8 @@ def evaluate(
     luck of one training. The BLEUs of older papers depend on the tokenisation: their lines say how long the reference
     is. What other verbs call --test SOURCE TARGET is --source SOURCE --reference TARGET here.
 
+    A run of classification or tagging is scored by its accuracy on --split, test by default.
+
     --log-probs (forced decoding) prints a line per pair: log-probability, tokens, log-probability per token, with tabs.
 
     Examples:  regard evaluate runs/demo
@@ -136,12 +138,18 @@ def evaluate(
 
     regard evaluate --trees gold.trees --hypotheses output.trees
     """
+    from regard.config import LabelRecipe
     from regard.data.languages import check_code
     from regard.evaluate.literature import COMPOUND_SPLIT, TOKENISED_LOWERCASE
     from regard.tasks import telling
     from regard.tasks.test_sets import of_files, of_hypotheses, of_recipe
     from regard.training.run import Run, write_atomically
 
+    if run and isinstance(Run.open(run).recipe, LabelRecipe):
+        if source or reference or hypotheses or baseline or log_probs or by_length or plot:
+            raise RegardError(f"{run} gives labels: --split, --save, --weights, --device and --json are for it.")
+        evaluate_labels(run, split or ["test"], save, weights, device, as_json)
+        return
     if language and (remark := check_code(language, "--language")):
         warn(remark)
     references = reference or []
@@ -201,6 +209,25 @@ def evaluate(
         both = zip(sets, judged, strict=True)
         told = [line for one, each in both for line in telling.lines(one, each, names, by_length)]
         print("\n".join([*told, *(["", f"scores by length  {plot}"] if plot else [])]))
+
+
+def evaluate_labels(run: Path, splits: list[str], save: Path | None, weights: str, device: str, as_json: bool) -> None:
+    """Accuracy of a run that gives labels; --save writes them, a line for each text."""
+    from regard.training.labels import open_labelling, scores
+    from regard.training.run import Run, write_atomically
+
+    if save and len(splits) > 1:
+        raise RegardError("--save is for one text: give a single --split.")
+    if wrong := set(splits) - {"train", "valid", "test"}:
+        raise RegardError(f"No split {min(wrong)}: there are train, valid and test.")
+    labelling = open_labelling([Run.open(run)], weights, device)
+    told = {split: scores(labelling, split) for split in splits}
+    if save:
+        write_atomically(save, "".join(" ".join(labels) + "\n" for labels in told[splits[0]][1]))
+    if as_json:
+        print(json.dumps({split: [asdict(score) for score in found] for split, (_, _, found) in told.items()}))
+    else:
+        print("\n".join(f"{split} {score}" for split, (_, _, found) in told.items() for score in found))
 
 
 def check_request(

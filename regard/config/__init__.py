@@ -6,6 +6,7 @@ sections it has: `pairs` holds those of sequence pairs. `[model]` may be one of 
 """
 
 from regard.config.checks import at_least, between
+from regard.config.labels import BagConfig, LabelDataConfig, LabelRecipe, ReaderConfig, TextCnnConfig
 from regard.config.pairs import (
     FOREIGN,
     PRESETS,
@@ -43,20 +44,25 @@ __all__ = [
     "FOREIGN",
     "PRESETS",
     "RECIPES",
+    "BagConfig",
     "ConvolutionalConfig",
     "DataConfig",
     "DecodeConfig",
+    "LabelDataConfig",
+    "LabelRecipe",
     "PairModel",
     "PairRecipe",
     "PairTrainConfig",
     "ParserDecodeConfig",
     "ParserModelConfig",
     "ParsingRecipe",
+    "ReaderConfig",
     "Recipe",
     "RecurrentConfig",
     "SetRecipe",
     "SetTrainConfig",
     "SetTransformerConfig",
+    "TextCnnConfig",
     "TokenizerConfig",
     "TrainConfig",
     "TransformerConfig",

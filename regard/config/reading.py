@@ -13,6 +13,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, TypeVar
 
+from regard.config.labels import LabelRecipe
 from regard.config.pairs import PRESETS, PairModel, PairRecipe, TransformerConfig
 from regard.config.parsing import ParsingRecipe
 from regard.config.recipe import Recipe
@@ -28,7 +29,7 @@ def tasks_of(kind: type[Recipe]) -> tuple[str, ...]:
     return typing.get_args(typing.get_type_hints(kind)["task"])
 
 
-KINDS: tuple[type[Recipe], ...] = (PairRecipe, ParsingRecipe, *SET_RECIPES)
+KINDS: tuple[type[Recipe], ...] = (PairRecipe, ParsingRecipe, LabelRecipe, *SET_RECIPES)
 RECIPES = {task: kind for kind in KINDS for task in tasks_of(kind)}
 
 # --- reading ---------------------------------------------------------------------------------------------
@@ -226,7 +227,7 @@ def read_value(hint: Any, value: Any, key: str) -> Any:
 # --- writing and comparing -------------------------------------------------------------------------------
 
 
-def to_dict(recipe: Recipe | PairModel) -> dict[str, Any]:
+def to_dict(recipe: Any) -> dict[str, Any]:
     """Plain values, as JSON and TOML know them."""
     values: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(recipe)))
     return values
@@ -244,7 +245,7 @@ def to_toml(recipe: Recipe) -> str:
     return "\n\n".join(["\n".join(top), *sections]) + "\n"
 
 
-def differences(ours: Recipe | PairModel, theirs: Recipe | PairModel) -> list[str]:
+def differences(ours: Any, theirs: Any) -> list[str]:
     """One line for each key in which two recipes or sections differ: `train.steps: 100 here, 200 there`."""
     here, there = flatten(to_dict(ours)), flatten(to_dict(theirs))
     keys = dict.fromkeys([*here, *there])

@@ -27,3 +27,9 @@ def causal_mask(n_queries: int, n_keys: int, device: torch.device | None = None)
     """
     full = torch.ones(n_queries, n_keys, dtype=torch.bool, device=device)
     return full.tril(diagonal=n_keys - n_queries)
+
+
+def neighbourhood_mask(size: int, before: int, after: int, device: torch.device | None = None) -> Tensor:
+    """(N, N), True where a key is at most `before` positions before its query or `after` behind it."""
+    full = torch.ones(size, size, dtype=torch.bool, device=device)
+    return full.tril(diagonal=after).triu(diagonal=-before)

@@ -1,0 +1,182 @@
+"""Labels of texts and of words: many-to-one and many-to-many, in the one loop. And their use once they are learned."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.config import LabelRecipe
+from regard.data.batching import BatchOrder, cut
+from regard.data.labels import Example, Vocabulary
+from regard.data.tokenizer import Ragged
+from regard.errors import RegardError
+from regard.evaluate.accuracy import accuracy
+from regard.evaluate.bleu import Score
+from regard.models.labeller import Labeller
+from regard.nn.layout import Layout, Packed, Padded
+from regard.tasks.task import Validation, move, pin
+
+N_SAMPLES = 5
+NO_LABEL = -1  # of what the training text does not have; costs nothing and is never right
+
+
+@dataclass(frozen=True)
+class LabelBatch:
+    numbers: np.ndarray
+    words: Tensor  # (…) in `layout`
+    layout: Layout
+    labels: Tensor  # (B,), or (total,) where each word has one
+
+    @property
+    def n_tokens(self) -> int:
+        return len(self.labels)
+
+    @property
+    def shape(self) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Examples in numbers."""
+
+    words: Ragged
+    labels: Ragged
+
+    @classmethod
+    def of(cls, examples: Sequence[Example], vocabulary: Vocabulary) -> Encoded:
+        words = Ragged.of(vocabulary.encode([each.words for each in examples]))
+        return cls(words, Ragged.of(vocabulary.encode_labels([each.labels for each in examples])))
+
+    def batch(self, numbers: np.ndarray, layout: str) -> LabelBatch:
+        chosen = numbers % len(self.words)
+        words, labels = self.words.take(chosen), self.labels.take(chosen)
+        packed = Packed.of(words.lengths)
+        flat = torch.from_numpy(words.values.astype(np.int64))
+        expected = torch.from_numpy(labels.values.astype(np.int64))
+        if layout == "packed":
+            return LabelBatch(numbers, flat, packed, expected)
+        return LabelBatch(numbers, packed.pad(flat), Padded.of(words.lengths), expected)
+
+    def by_length(self, batch_tokens: int) -> Iterator[np.ndarray]:
+        order = np.argsort(self.words.lengths, kind="stable")
+        yield from cut(order, np.maximum(self.words.lengths[order], 1), batch_tokens)
+
+    @property
+    def hash(self) -> str:
+        digest = hashlib.sha256()
+        for part in (self.words, self.labels):
+            digest.update(part.values.tobytes())
+            digest.update(part.offsets.tobytes())
+        return digest.hexdigest()
+
+
+def build(recipe: LabelRecipe, vocabulary: Vocabulary) -> Labeller:
+    return Labeller(recipe.model, len(vocabulary.words), len(vocabulary.labels), recipe.task == "tagging")
+
+
+class LabelTask:
+    """One recipe's texts and model."""
+
+    def __init__(
+        self, recipe: LabelRecipe, vocabulary: Vocabulary, train: Sequence[Example], valid: Sequence[Example]
+    ) -> None:
+        self.recipe, self.vocabulary, self.valid = recipe, vocabulary, list(valid)
+        if len(vocabulary.labels) < 2:
+            raise RegardError("The training text has a single label: there is nothing to learn.")
+        torch.manual_seed(recipe.seed)
+        self.model: nn.Module = build(recipe, vocabulary)
+        self.train = Encoded.of(train, vocabulary)
+        padded = recipe.train.layout == "padded"
+        lengths = np.maximum(self.train.words.lengths, 1)[:, None]
+        self.order = BatchOrder(lengths, recipe.train.batch_tokens, recipe.seed, padded=padded)
+        self.d_model = recipe.model.d_model
+        self.fingerprints = {"vocabulary": vocabulary.hash, "training text": self.train.hash}
+
+    @property
+    def extent(self) -> str:
+        words, labels = len(self.vocabulary.words), len(self.vocabulary.labels)
+        return f"{len(self.train.words):,} texts, {words:,} words, {labels:,} labels"
+
+    def n_tokens(self, numbers: np.ndarray) -> int:
+        return int(self.train.labels.lengths[numbers % len(self.train.labels)].sum())
+
+    def batch(self, numbers: np.ndarray, device: torch.device) -> LabelBatch:
+        return pin(self.train.batch(numbers, self.recipe.train.layout), device)
+
+    def loss(self, batch: LabelBatch) -> Tensor:
+        return total_loss(self.model, batch, self.recipe.train.label_smoothing)
+
+    @torch.inference_mode()
+    def validate(self, device: torch.device) -> Validation:
+        self.model.eval()
+        labelling = Labelling(self.recipe, self.model, self.vocabulary)
+        encoded, total = Encoded.of(self.valid, self.vocabulary), 0.0
+        for numbers in encoded.by_length(self.recipe.train.batch_tokens):
+            total += float(total_loss(self.model, move(encoded.batch(numbers, "padded"), device)))
+        found = labelling.label([each.words for each in self.valid])
+        right = [each.labels for each in self.valid]
+        self.model.train()
+        samples = [
+            f"text   {' '.join(each.words)}\nright  {' '.join(each.labels)}\nfound  {' '.join(labels)}\n"
+            for each, labels in list(zip(self.valid, found, strict=True))[:N_SAMPLES]
+        ]
+        n_labels = sum(len(each.labels) for each in self.valid)
+        return Validation({"loss": total / n_labels, "accuracy": accuracy(found, right, samples=2).value}, samples)
+
+
+def total_loss(model: nn.Module, batch: LabelBatch, label_smoothing: float = 0.0) -> Tensor:
+    logits = model(batch.words, batch.layout).float()
+    return F.cross_entropy(
+        logits, batch.labels, reduction="sum", label_smoothing=label_smoothing, ignore_index=NO_LABEL
+    )
+
+
+class Labelling:
+    """A trained model: `predict` gives a label for each text, or a label for each of its words."""
+
+    def __init__(self, recipe: LabelRecipe, model: nn.Module, vocabulary: Vocabulary) -> None:
+        self.recipe, self.name, self.model, self.vocabulary = recipe, recipe.name, model, vocabulary
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.vocabulary.labels
+
+    def named_modules(self) -> Iterator[tuple[str, nn.Module]]:
+        """Of the network, so that `capture` works."""
+        return self.model.named_modules()
+
+    def predict(self, texts: Sequence[str] | str) -> list[str] | list[list[str]]:
+        """texts: words between spaces, as the training text has them"""
+        found = self.label([text.split() for text in ([texts] if isinstance(texts, str) else texts)])
+        return found if self.recipe.task == "tagging" else [labels[0] for labels in found]
+
+    def label(self, texts: Sequence[Sequence[str]]) -> list[list[str]]:
+        """texts: of words → for each, one label or as many as words"""
+        return [[self.labels[i] for i in one.argmax(axis=-1)] for one in self.probabilities(texts)]
+
+    @torch.inference_mode()
+    def probabilities(self, texts: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        """texts: of words → for each, (1, n_labels) or (words, n_labels)"""
+        self.model.eval()
+        device = next(self.model.parameters()).device
+        unlabelled = Ragged.of([[NO_LABEL] * (len(text) if self.recipe.task == "tagging" else 1) for text in texts])
+        encoded = Encoded(Ragged.of(self.vocabulary.encode(texts)), unlabelled)
+        found: list[np.ndarray] = [np.empty((0, len(self.labels)))] * len(texts)
+        for numbers in encoded.by_length(self.recipe.train.batch_tokens):
+            batch = move(encoded.batch(numbers, "padded"), device)
+            parts = self.model(batch.words, batch.layout).float().softmax(dim=-1).cpu().numpy()
+            ends = np.cumsum(encoded.labels.lengths[numbers])[:-1]
+            for number, part in zip(numbers, np.split(parts, ends), strict=True):
+                found[number] = part
+        return found
+
+    def evaluate(self, examples: Sequence[Example]) -> tuple[list[list[str]], Score]:
+        found = self.label([each.words for each in examples])
+        return found, accuracy(found, [each.labels for each in examples])

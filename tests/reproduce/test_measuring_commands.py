@@ -1,0 +1,41 @@
+"""`regard reproduce table-1` and `forgetting`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from regard.cli import app
+from regard.errors import RegardError
+
+
+def test_table_1_is_printed_and_written(tmp_path: Path) -> None:
+    sizes = ["--sizes", "16,32", "--widths", "8,16", "--paths", "4,9", "--k", "3", "--r", "4", "--repeats", "1"]
+    told = CliRunner().invoke(
+        app, ["reproduce", "table-1", "--device", "cpu", *sizes, "--batch", "2", "--out", str(tmp_path / "out")]
+    )
+    assert told.exit_code == 0, told.output
+    assert (tmp_path / "out" / "table-1.md").read_text(encoding="utf-8") in told.stdout
+    record = json.loads((tmp_path / "out" / "table-1.json").read_text(encoding="utf-8"))
+    assert record["sizes"]["batch"] == 2
+    assert [layer["maximum_path"]["9"] for layer in record["layers"]] == [1, 9, 4, 2, 4]
+
+
+def test_forgetting_is_printed_and_written(tmp_path: Path) -> None:
+    told = CliRunner().invoke(
+        app, ["reproduce", "forgetting", "--device", "cpu", "--distance", "12", "--width", "8", "--seeds", "1",
+              "--out", str(tmp_path)],
+    )  # fmt: skip
+    assert told.exit_code == 0, told.output
+    assert (tmp_path / "forgetting.png").stat().st_size > 1000
+    assert "| LSTM |" in told.stdout
+
+
+@pytest.mark.parametrize("wrong", ["a,b", "8", "16,8"])
+def test_sizes_that_are_none_are_named(wrong: str, tmp_path: Path) -> None:
+    told = CliRunner().invoke(app, ["reproduce", "table-1", "--sizes", wrong, "--out", str(tmp_path)])
+    assert isinstance(told.exception, RegardError)
+    assert "--sizes" in str(told.exception)
