@@ -265,7 +265,7 @@ def test_several_sentences_sets_and_recurrent_models_share_a_page(
     words = recurrent_view("rnn", ["a", "b", "c"], ["x", "y"], made_up(1, 2, 3))
     tab = open_page(attention_page(sentence, cluster_set, words))
     choose(tab, example="1")
-    tab.wait_for_function("attentionViewer.example === attentionViewer.data.unpacked.get(1)")
+    tab.wait_for_selector("#viewer[data-example='1']")
     assert tab.locator("[data-view=decoding]").is_hidden()
     assert tab.locator("[data-view=alignment]").is_hidden()
     show(tab, "lines")
@@ -276,7 +276,7 @@ def test_several_sentences_sets_and_recurrent_models_share_a_page(
     tab.locator(".stage svg circle").nth(3).hover()
     assert reading(tab).startswith(cluster_set.maps[0].rows[3] + " looks at (")
     choose(tab, example="2")
-    tab.wait_for_function("attentionViewer.example === attentionViewer.data.unpacked.get(2)")
+    tab.wait_for_selector("#viewer[data-example='2']")
     show(tab, "alignment")
     assert {"x", "y", "a", "b", "c"} <= set(tab.locator(".stage svg text").all_text_contents())
 
@@ -387,9 +387,11 @@ def test_dark_and_light_follow_the_system_or_the_reader(open_page: Open, sentenc
     choose(tab, theme="light")
     assert tab.evaluate(paper) == "rgb(255, 255, 255)" != dark
     choose(tab, theme="auto")
-    tab.wait_for_function(f"{paper} === '{dark}'")
+    tab.wait_for_selector("#viewer[data-theme=dark]")
+    assert tab.evaluate(paper) == dark
     tab.emulate_media(color_scheme="light")
-    tab.wait_for_function(f"{paper} === 'rgb(255, 255, 255)'")
+    tab.wait_for_selector("#viewer[data-theme=light]")
+    assert tab.evaluate(paper) == "rgb(255, 255, 255)"
 
 
 def test_a_phone_shows_every_view_without_sideways_scrolling(open_page: Open, sentence: AttentionView) -> None:

@@ -160,6 +160,7 @@ class Viewer {
       this.tellTexts();
       this.pointed = { q: null, k: null };
       this.draw();
+      this.root.dataset.example = this.state.example;
     });
     this.root.dataset.ready = "true";
   }
