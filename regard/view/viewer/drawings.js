@@ -3,24 +3,14 @@
 // A panel is {node, width, height, hit(x, y) -> {q, k} or null, show(q, k)}; q and k may be null.
 const AttentionDrawings = (() => {
 
-const SVG = "http://www.w3.org/2000/svg";
+const { svg } = AttentionElements;
 const FONT = "system-ui, 'Segoe UI', 'Noto Sans', 'DejaVu Sans', sans-serif";
 const LONGEST_LABEL = 16;
 const SHADES = 255;
 const COLOURS = ["paper", "panel", "line", "ink", "muted", "select", "mark"];
-// What no XML file may hold; a token may.
-const NOT_XML = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g;
 
 const clamp = (x, low, high) => Math.min(high, Math.max(low, x));
 const three = (weight) => weight.toFixed(3);
-
-// Everything that came from text enters a drawing here, as text, never as markup.
-function svg(tag, attributes = {}, text = null) {
-  const element = document.createElementNS(SVG, tag);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  if (text !== null) element.textContent = text.replace(NOT_XML, "\ufffd");
-  return element;
-}
 
 function themeOf(element) {
   const style = getComputedStyle(element);
@@ -55,7 +45,7 @@ function shorten(token, longest = LONGEST_LABEL) {
 
 function label(token, attributes) {
   const text = svg("text", attributes, shorten(token));
-  if (shorten(token) !== token) text.append(svg("title", {}, token.replace(NOT_XML, "\ufffd")));
+  if (shorten(token) !== token) text.append(svg("title", {}, token));
   return text;
 }
 
@@ -380,11 +370,11 @@ function compose(panels, theme, room, name) {
 
 function sheet(width, height, theme, name) {
   const drawing = svg("svg", {
-    xmlns: SVG, viewBox: "0 0 " + width + " " + height, width, height, role: "img", "aria-label": name, "font-family": FONT,
+    viewBox: "0 0 " + width + " " + height, width, height, role: "img", "aria-label": name, "font-family": FONT,
   });
   drawing.append(svg("rect", { width, height, fill: theme.panel }));
   return drawing;
 }
 
-return { matrixPanel, linesPanel, measurePanel, barsPanel, thumbnail, compose, sheet, svg, themeOf, shorten, three, clamp };
+return { matrixPanel, linesPanel, measurePanel, barsPanel, thumbnail, compose, sheet, themeOf, shorten, three, clamp };
 })();

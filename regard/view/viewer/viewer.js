@@ -1,10 +1,12 @@
 "use strict";
 // The viewer: what is chosen, the controls that choose it, and the view of it.
-// AttentionViewer.open(element, document) needs an empty element, the style sheet and the three scripts before this one.
+// AttentionViewer.open(element, document) needs an empty element, the style sheet and the scripts before this one.
 const AttentionViewer = (() => {
 
-const { matrixPanel, linesPanel, measurePanel, barsPanel, thumbnail, compose, sheet, svg, themeOf, shorten, three, clamp } = AttentionDrawings;
+const { html } = AttentionElements;
+const { matrixPanel, linesPanel, measurePanel, barsPanel, compose, themeOf, shorten, three, clamp } = AttentionDrawings;
 const { largest, strongest } = AttentionData;
+const { tellMatrix, tellStep, tellMeasures, matrixCells, stepCells, measureCells, table } = AttentionTelling;
 
 // Each view: its name, the controls it answers to, and how it is read.
 const VIEWS = {
@@ -19,15 +21,6 @@ const VIEWS = {
 const MOST_BARS = 40;
 const LONG_TEXT = 500;  // characters
 const STAGE_KEYS = "Arrow keys move, Page Up and Page Down change the layer, square brackets the head, Escape lets go.";
-
-// Everything that came from text enters the document here, as text, never as markup.
-function html(tag, attributes = {}, text = null, children = []) {
-  const element = document.createElement(tag);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  if (text !== null) element.textContent = text;
-  element.append(...children);
-  return element;
-}
 
 function option(value, text) {
   return html("option", { value }, text);
@@ -92,11 +85,10 @@ class Viewer {
     this.stepper = this.buildStepper();
     this.stage = html("div", { class: "stage", tabindex: "0", role: "application", "aria-label": "Drawing. " + STAGE_KEYS });
     this.stage.addEventListener("keydown", (event) => this.keyOnStage(event));
-    this.overview = html("div", { class: "overview" });
-    this.overview.addEventListener("keydown", (event) => this.walkHeads(event));
+    this.overview = new AttentionOverview.Overview((...head) => this.openHead(...head));
     this.reading = html("p", { class: "reading", role: "status" });
-    this.table = html("details", { class: "numbers" }, null, [html("summary", {}, "These numbers as a table")]);
-    this.table.addEventListener("toggle", () => this.drawTable());
+    this.numbers = html("details", { class: "numbers" }, null, [html("summary", {}, "These numbers as a table")]);
+    this.numbers.addEventListener("toggle", () => this.drawTable());
     const save = html("div", { class: "save", role: "group", "aria-label": "Save" }, null, [html("span", {}, "Save")]);
     for (const [kind, title] of [["svg", "SVG"], ["png", "PNG"], ["html", "HTML"]]) {
       if (kind === "html" && !this.page) continue;
@@ -106,7 +98,7 @@ class Viewer {
     }
     const shown = html("section", { class: "shown", id: "shown", role: "tabpanel" }, null, [
       html("div", { class: "bar" }, null, [html("div", {}, null, [this.chosen, this.path]), save]),
-      this.legend, this.stepper, this.overview, this.stage, this.reading, this.table,
+      this.legend, this.stepper, this.overview.element, this.stage, this.reading, this.numbers,
     ]);
     this.shown = shown;
     this.root.replaceChildren(
@@ -245,19 +237,19 @@ class Viewer {
     this.fillControls(usable);
     this.legend.textContent = VIEWS[state.view][2];
     this.stepper.hidden = state.view !== "decoding";
-    this.overview.hidden = state.view !== "heads";
-    this.stage.hidden = this.table.hidden = state.view === "heads";
+    this.overview.element.hidden = state.view !== "heads";
+    this.stage.hidden = this.numbers.hidden = state.view === "heads";
     this.matrix = null;
     this.picture = null;
     this.chosen.textContent = this.titleOf();
     this.path.textContent = this.map && ["matrix", "lines", "rollout"].includes(state.view) ? this.map.name : "";
     if (!this.group) {
       this.chosen.textContent = "There are no attention maps to show.";
-      this.stage.hidden = this.table.hidden = this.overview.hidden = true;
+      this.stage.hidden = this.numbers.hidden = this.overview.element.hidden = true;
       return;
     }
     if (state.view === "heads") {
-      this.drawHeads();
+      this.overview.draw(this.example, state, this.theme, state.scale);
     } else {
       const room = Math.max((this.stage.clientWidth || this.shown.clientWidth || 640) - 2, 260);
       const panels = this["panels_" + state.view](room);
@@ -362,86 +354,11 @@ class Viewer {
     }));
   }
 
-  // ---- all heads ----
-
-  drawHeads() {
-    this.rows = [];
-    this.overview.replaceChildren(...this.example.groups.map((group) => {
-      const section = html("section", {}, null, [html("h3", { dir: "auto" }, group.title)]);
-      group.maps.forEach((map, layer) => {
-        const heads = Array.from({ length: map.H }, (_, head) => this.thumb(group, map, layer, head));
-        this.rows.push(heads);
-        section.append(html("div", { class: "row", role: "group", "aria-label": group.title + ", " + (map.layer || map.name) }, null, [
-          html("span", { class: "row-name" }, map.layer || map.name), html("div", { class: "thumbs" }, null, heads),
-        ]));
-      });
-      return section;
-    }));
-    const all = this.rows.flat();
-    (all.find((thumb) => thumb.getAttribute("aria-pressed") === "true") || all[0] || {}).tabIndex = 0;
-  }
-
-  thumb(group, map, layer, head) {
-    const { state } = this;
-    const here = group === this.group && layer === state.layer && head === state.head;
-    const numbers = "e " + map.entropy[head].toFixed(1) + (map.distance ? " d " + map.distance[head].toFixed(1) : "");
-    const spoken = [group.title, map.layer, "head " + head, "entropy " + map.entropy[head].toFixed(2) + " bits",
-      map.distance ? "distance " + map.distance[head].toFixed(2) : ""].filter(Boolean).join(", ");
-    const canvas = html("canvas", { "aria-hidden": "true" });
-    const button = html("button", { type: "button", class: "thumb", "aria-label": spoken, "aria-pressed": String(here), tabindex: "-1", title: map.name }, null, [
-      canvas, html("span", { class: "head" }, String(head)), html("span", { class: "measure" }, numbers),
-    ]);
-    const stored = this.example.levelsOf(map, head);
-    const ceiling = state.scale === "full" ? 1 : stored.levels.reduce((most, level) => Math.max(most, level), 1) / stored.most;
-    thumbnail(canvas, stored, this.theme, ceiling);
-    button.addEventListener("click", () => {
-      Object.assign(state, { group: group.title, layer, head, view: "matrix" });
-      this.pointed = { q: null, k: null };
-      this.draw();
-      this.stage.focus({ preventScroll: true });
-    });
-    return button;
-  }
-
-  walkHeads(event) {
-    const way = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
-    const row = this.rows.findIndex((heads) => heads.includes(event.target));
-    if (!way || row < 0) return;
-    event.preventDefault();
-    const all = this.rows.flat(), [down, along] = way;
-    const other = this.rows[clamp(row + down, 0, this.rows.length - 1)];
-    const next = along ? all[clamp(all.indexOf(event.target) + along, 0, all.length - 1)] : other[Math.min(this.rows[row].indexOf(event.target), other.length - 1)];
-    event.target.tabIndex = -1;
-    next.tabIndex = 0;
-    next.focus();
-  }
-
-  // The overview as one drawing, for saving.
-  headsDrawing() {
-    const side = 72, gap = 10, left = 74, drawn = [];
-    let y = 8, width = 300;
-    const say = (x, at, text, more = {}) => svg("text", { x, y: at, "font-size": 11, fill: this.theme.muted, ...more }, text);
-    let row = 0;
-    for (const group of this.example.groups) {
-      drawn.push(say(8, y + 16, group.title, { "font-size": 14, "font-weight": 600, fill: this.theme.ink }));
-      y += 26;
-      for (const map of group.maps) {
-        drawn.push(say(8, y + 14, shorten(map.layer || map.name, 10)));
-        this.rows[row++].forEach((thumb, head) => {
-          const canvas = thumb.querySelector("canvas"), x = left + head * (side + gap);
-          drawn.push(
-            svg("image", { x, y, width: side, height: side, preserveAspectRatio: "none", href: canvas.toDataURL("image/png"), "image-rendering": canvas.style.imageRendering }),
-            svg("rect", { x, y, width: side, height: side, fill: "none", stroke: this.theme.line }),
-            say(x, y + side + 13, head + "  " + thumb.querySelector(".measure").textContent, { "font-size": 10 }));
-          width = Math.max(width, x + side + gap);
-        });
-        y += side + 22;
-      }
-      y += 8;
-    }
-    const drawing = sheet(width, y, this.theme, "All heads");
-    drawing.append(...drawn);
-    return drawing;
+  openHead(group, layer, head) {
+    Object.assign(this.state, { group, layer, head, view: "matrix" });
+    this.pointed = { q: null, k: null };
+    this.draw();
+    this.stage.focus({ preventScroll: true });
   }
 
   // ---- pointing and reading ----
@@ -453,7 +370,7 @@ class Viewer {
 
   follow(event) {
     const at = this.hitOf(event);
-    if (at && "layer" in at) this.readMeasure(at.layer, at.head);
+    if (at && "layer" in at) this.reading.replaceChildren(...tellMeasures(this.group.maps[at.layer], at.head));
     else this.point(at ? at.q : null, at ? at.k : null);
   }
 
@@ -472,61 +389,24 @@ class Viewer {
   }
 
   read(q, k) {
-    const { state } = this, say = (...parts) => this.reading.replaceChildren(...parts);
-    if (state.view === "heads") return say("");
-    if (state.view === "measures") return this.readMeasure(state.layer, state.head);
-    if (state.view === "decoding") {
-      const step = this.example.steps[state.step];
-      return say("Chosen: ", html("bdi", {}, step.token), " with probability ", html("b", {}, three(step.probability)));
-    }
-    if (!this.matrix || (q === null && k === null)) return say("");
-    const { rows, columns, weights, K } = this.matrix;
-    const token = (text) => html("bdi", {}, text);
-    if (q !== null && k !== null) {
-      return say(token(rows.items[q]), " looks at ", token(columns.items[k]), " with weight ", html("b", {}, three(weights[q * K + k])));
-    }
-    const line = q !== null
-      ? columns.items.map((text, i) => ({ text, weight: weights[q * K + i] }))
-      : rows.items.map((text, i) => ({ text, weight: weights[i * K + k] }));
-    const some = line.filter((one) => one.weight > 0).sort((a, b) => b.weight - a.weight);
-    const [one, verb] = q !== null ? [rows.items[q], " looks at "] : [columns.items[k], " is looked at by "];
-    if (!some.length) return say(token(one), verb, "nothing");
-    say(token(one), verb, ...some.slice(0, 4).flatMap(({ text, weight }, i) => [i ? ", " : "", token(text), " ", html("b", {}, three(weight))]), some.length > 4 ? ", \u2026" : "");
-  }
-
-  readMeasure(layer, head) {
-    const map = this.group.maps[layer];
-    if (head === "mean" || !map || head >= map.H) return this.reading.replaceChildren("");
-    const far = map.distance ? ", distance " + map.distance[head].toFixed(2) : "";
-    this.reading.replaceChildren([map.layer, "head " + head].filter(Boolean).join(", ") + ": entropy " + map.entropy[head].toFixed(2) + " bits" + far);
+    const { state } = this;
+    const told = {
+      heads: () => [],
+      measures: () => tellMeasures(this.map, state.head),
+      decoding: () => tellStep(this.example.steps[state.step]),
+    }[state.view];
+    this.reading.replaceChildren(...(told ? told() : this.matrix ? tellMatrix(this.matrix, q, k) : []));
   }
 
   drawTable() {
-    const { table, state } = this;
-    while (table.children.length > 1) table.lastChild.remove();
-    if (!table.open || table.hidden) return;
-    const cells = { columns: [], rows: [] };
-    if (state.view === "measures") {
-      for (const map of this.group.maps) {
-        cells.rows.push([(map.layer || map.name) + ", entropy", map.entropy.map((value) => value.toFixed(2))]);
-        if (map.distance) cells.rows.push([(map.layer || map.name) + ", distance", map.distance.map((value) => value.toFixed(2))]);
-      }
-      cells.columns = Array.from({ length: Math.max(...this.group.maps.map((map) => map.H)) }, (_, h) => "head " + h);
-    } else if (state.view === "decoding") {
-      cells.columns = ["probability"];
-      cells.rows = this.example.steps[state.step].alternatives.map(([token, value]) => [token, [three(value)]]);
-    } else {
-      const { rows, columns, weights, K } = this.matrix;
-      cells.columns = columns.items;
-      cells.rows = rows.items.map((item, q) => [item, Array.from(weights.subarray(q * K, (q + 1) * K), three)]);
-    }
-    const made = html("table", {}, null, [
-      html("thead", {}, null, [html("tr", {}, null, [html("td"), ...cells.columns.map((text) => html("th", { scope: "col", dir: "auto" }, text))])]),
-      html("tbody", {}, null, cells.rows.map(([name, values]) => html("tr", {}, null, [
-        html("th", { scope: "row", dir: "auto" }, name), ...values.map((value) => html("td", {}, value)),
-      ]))),
-    ]);
-    table.append(html("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table of numbers" }, null, [made]));
+    const { numbers, state } = this;
+    while (numbers.children.length > 1) numbers.lastChild.remove();
+    if (!numbers.open || numbers.hidden) return;
+    const cells = {
+      measures: () => measureCells(this.group),
+      decoding: () => stepCells(this.example.steps[state.step]),
+    }[state.view];
+    numbers.append(table(cells ? cells() : matrixCells(this.matrix)));
   }
 
   // ---- keys ----
@@ -576,7 +456,7 @@ class Viewer {
   save(kind) {
     const name = "attention-" + this.state.view;
     if (kind === "html") return AttentionSaving.savePage(this.page, this.state, "attention");
-    const drawing = this.state.view === "heads" ? this.headsDrawing() : this.picture.drawing;
+    const drawing = this.state.view === "heads" ? this.overview.drawing() : this.picture.drawing;
     return kind === "svg" ? AttentionSaving.saveSvg(drawing, name) : AttentionSaving.savePng(drawing, name);
   }
 }
