@@ -22,8 +22,9 @@ from regard.view.labels import visible
 from regard.view.maps import AttentionView
 
 STYLE = "viewer.css"
-# In the order in which they build on one another.
-SCRIPTS = ("elements.js", "data.js", "drawings.js", "overview.js", "telling.js", "saving.js", "viewer.js", "page.js")
+SCRIPTS = (  # in the order in which they build on one another
+    "elements.js", "data.js", "drawings.js", "overview.js", "telling.js", "views.js", "saving.js", "viewer.js", "page.js",
+)  # fmt: skip
 
 
 def attention_page(*views: AttentionView) -> str:
