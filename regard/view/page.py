@@ -23,8 +23,16 @@ from regard.view.maps import AttentionView
 
 STYLE = "viewer.css"
 SCRIPTS = (  # in the order in which they build on one another
-    "elements.js", "data.js", "drawings.js", "overview.js", "telling.js", "views.js", "saving.js", "viewer.js", "page.js",
-)  # fmt: skip
+    "elements.js",
+    "data.js",
+    "drawings.js",
+    "overview.js",
+    "telling.js",
+    "views.js",
+    "saving.js",
+    "viewer.js",
+    "page.js",
+)
 
 
 def attention_page(*views: AttentionView) -> str:
