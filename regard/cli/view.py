@@ -23,7 +23,7 @@ def view(
     run: RunArgument,
     sentences: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SENTENCE]...", help="Sentences to translate and look into.", show_default=False),
+        typer.Argument(metavar="SENTENCE", help="Sentences to translate and look into.", show_default=False),
     ] = None,
     text: Annotated[
         list[str] | None,

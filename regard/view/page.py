@@ -22,7 +22,17 @@ from regard.view.labels import visible
 from regard.view.maps import AttentionView
 
 STYLE = "viewer.css"
-SCRIPTS = ("data.js", "drawings.js", "saving.js", "viewer.js", "page.js")  # in the order in which they build
+SCRIPTS = (  # in the order in which they build on one another
+    "elements.js",
+    "data.js",
+    "drawings.js",
+    "overview.js",
+    "telling.js",
+    "views.js",
+    "saving.js",
+    "viewer.js",
+    "page.js",
+)
 
 
 def attention_page(*views: AttentionView) -> str:

@@ -3,24 +3,14 @@
 // A panel is {node, width, height, hit(x, y) -> {q, k} or null, show(q, k)}; q and k may be null.
 const AttentionDrawings = (() => {
 
-const SVG = "http://www.w3.org/2000/svg";
+const { svg } = AttentionElements;
 const FONT = "system-ui, 'Segoe UI', 'Noto Sans', 'DejaVu Sans', sans-serif";
 const LONGEST_LABEL = 16;
 const SHADES = 255;
 const COLOURS = ["paper", "panel", "line", "ink", "muted", "select", "mark"];
-// What no XML file may hold; a token may.
-const NOT_XML = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g;
 
 const clamp = (x, low, high) => Math.min(high, Math.max(low, x));
 const three = (weight) => weight.toFixed(3);
-
-// Everything that came from text enters a drawing here, as text, never as markup.
-function svg(tag, attributes = {}, text = null) {
-  const element = document.createElementNS(SVG, tag);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  if (text !== null) element.textContent = text.replace(NOT_XML, "\ufffd");
-  return element;
-}
 
 function themeOf(element) {
   const style = getComputedStyle(element);
@@ -55,8 +45,13 @@ function shorten(token, longest = LONGEST_LABEL) {
 
 function label(token, attributes) {
   const text = svg("text", attributes, shorten(token));
-  if (shorten(token) !== token) text.append(svg("title", {}, token.replace(NOT_XML, "\ufffd")));
+  if (shorten(token) !== token) text.append(svg("title", {}, token));
   return text;
+}
+
+// Text whose middle is at y.
+function write(x, y, text, fill, size, more = {}) {
+  return svg("text", { x, y, "dominant-baseline": "central", "font-size": size, fill, ...more }, text);
 }
 
 function heading(text, theme) {
@@ -92,7 +87,9 @@ function matrixPanel(matrix, { theme, room, title, ceiling, best = null }) {
 
   const node = svg("g");
   node.append(heading(title, theme));
-  node.append(svg("rect", { x: left, y: top, width: K * cell, height: Q * cell, fill: css(theme.ramp[0]), stroke: theme.line }));
+  node.append(svg("rect", {
+    x: left, y: top, width: K * cell, height: Q * cell, fill: css(theme.ramp[0]), stroke: theme.line,
+  }));
   node.append(...paths(weights, ceiling,
     (i) => "M" + (left + (i % K) * cell) + " " + (top + Math.floor(i / K) * cell) + "h" + side + "v" + side + "h-" + side + "z",
     (shade) => ({ fill: css(theme.ramp[shade]) })));
@@ -132,8 +129,7 @@ function matrixPanel(matrix, { theme, room, title, ceiling, best = null }) {
     const x = clamp(left + (k + 0.5) * cell, 24, width - 24), y = top + q * cell + (q === 0 ? cell + 13 : -13);
     over.append(
       svg("rect", { x: x - 22, y: y - 9, width: 44, height: 18, rx: 4, fill: theme.paper, stroke: theme.mark }),
-      svg("text", { x, y, "text-anchor": "middle", "dominant-baseline": "central", "font-size": 11, "font-weight": 700, fill: theme.ink },
-        three(weights[q * K + k])));
+      write(x, y, three(weights[q * K + k]), theme.ink, 11, { "text-anchor": "middle", "font-weight": 700 }));
   };
   // Left of the cells a whole row is meant, above them a whole column.
   const hit = (x, y) => {
@@ -147,11 +143,12 @@ function matrixPanel(matrix, { theme, room, title, ceiling, best = null }) {
 // What the shades mean.
 function scale(x, y, ceiling, theme) {
   const steps = 24, width = 4, node = svg("g");
-  const say = (at, anchor, text) => svg("text", { x: at, y: y + 9, "text-anchor": anchor, "font-size": 11, fill: theme.muted }, text);
   for (let i = 0; i < steps; i++) {
-    node.append(svg("rect", { x: x + 12 + i * width, y, width, height: 10, fill: css(theme.ramp[Math.round((i / (steps - 1)) * SHADES)]) }));
+    const fill = css(theme.ramp[Math.round((i / (steps - 1)) * SHADES)]);
+    node.append(svg("rect", { x: x + 12 + i * width, y, width, height: 10, fill }));
   }
-  node.append(say(x, "start", "0"), say(x + 18 + steps * width, "start", ceiling === 1 ? "1" : three(ceiling)));
+  const most = ceiling === 1 ? "1" : three(ceiling);
+  node.append(write(x, y + 5, "0", theme.muted, 11), write(x + 18 + steps * width, y + 5, most, theme.muted, 11));
   return node;
 }
 
@@ -186,7 +183,7 @@ function linesPanel(matrix, { theme, room, title, threshold, best = null }) {
     if (q === k && from === to) return "M" + r1(x1) + " " + r1(y1) + "m-7 0a7 7 0 1 0 14 0a7 7 0 1 0-14 0";
     if (plane) return "M" + r1(x1) + " " + r1(y1) + "L" + r1(x2) + " " + r1(y2);
     const bend = (x2 - x1) * 0.4;
-    return "M" + r1(x1) + " " + r1(y1) + "C" + r1(x1 + bend) + " " + r1(y1) + " " + r1(x2 - bend) + " " + r1(y2) + " " + r1(x2) + " " + r1(y2);
+    return "M" + r1(x1) + " " + r1(y1) + "C" + [x1 + bend, y1, x2 - bend, y2, x2, y2].map(r1).join(" ");
   };
   const drawn = (weight) => weight >= threshold && weight > 0;
   const stroke = (colour) => (shade) => ({
@@ -194,40 +191,44 @@ function linesPanel(matrix, { theme, room, title, threshold, best = null }) {
     "stroke-width": (0.8 + (4.2 * shade) / SHADES).toFixed(2),
   });
   const links = svg("g"), focus = svg("g", { class: "over", "pointer-events": "none" }), node = svg("g");
-  links.append(...paths(weights, 1, (i, weight) => (drawn(weight) ? curve(Math.floor(i / K), i % K) : ""), stroke(theme.select)));
+  const curveOf = (i) => curve(Math.floor(i / K), i % K);
+  links.append(...paths(weights, 1, (i, weight) => drawn(weight) && curveOf(i), stroke(theme.select)));
   if (best) {
     const strong = weights.map((weight, i) => (best[Math.floor(i / K)] === i % K ? Math.max(weight, 0.3) : 0));
-    links.append(...paths(strong, 1, (i) => curve(Math.floor(i / K), i % K), stroke(theme.mark)));
+    links.append(...paths(strong, 1, curveOf, stroke(theme.mark)));
   }
   node.append(heading(title, theme), links, focus);
-  const columnHead = (x, anchor, text) => svg("text", { x, y: 38, "text-anchor": anchor, "font-size": 11, fill: theme.muted }, text);
+  const columnHead = (x, anchor, text) => write(x, 34, text, theme.muted, 11, { "text-anchor": anchor });
   if (rows.kind === "tokens") node.append(columnHead(left - 6, "end", "queries"));
   if (columns.kind === "tokens") node.append(columnHead(width - right + 6, "start", "keys"));
   const side = (axis, places, x, anchor) => axis.items.map((item, i) => {
     if (axis.kind === "points") return svg("circle", { cx: r1(places[i][0]), cy: r1(places[i][1]), r: 4, fill: theme.ink });
-    return label(item, { x, y: places[i][1], "text-anchor": anchor, "dominant-baseline": "central", "font-size": size, fill: theme.ink });
+    return label(item, {
+      x, y: places[i][1], "text-anchor": anchor, "dominant-baseline": "central", "font-size": size, fill: theme.ink,
+    });
   });
   const queryMarks = side(rows, from, left - 6, "end");
   const keyMarks = from === to ? queryMarks : side(columns, to, width - right + 6, "start");
   node.append(...queryMarks, ...(from === to ? [] : keyMarks));
 
-  const number = (axis, place, far, anchor, weight) => svg("text", {
-    x: axis.kind === "points" ? r1(place[0] + 7) : far, y: r1(axis.kind === "points" ? place[1] - 7 : place[1]),
-    "text-anchor": axis.kind === "points" ? "start" : anchor, "dominant-baseline": "central", "font-size": 11, "font-weight": 700,
-    fill: theme.ink,
-  }, three(weight));
+  const number = (axis, [x, y], far, anchor, weight) => (axis.kind === "points"
+    ? write(r1(x + 7), r1(y - 7), three(weight), theme.ink, 11, { "font-weight": 700 })
+    : write(far, r1(y), three(weight), theme.ink, 11, { "font-weight": 700, "text-anchor": anchor }));
   const show = (q, k) => {
     links.setAttribute("opacity", q === null && k === null ? 1 : 0.12);
-    if (rows.kind === "points") swell(queryMarks, (i) => (q === null && k !== null ? weights[i * K + k] : 0));
-    if (columns.kind === "points" && (from !== to || q !== null)) swell(keyMarks, (i) => (q !== null && k === null ? weights[q * K + i] : 0));
+    const looking = (i) => (q === null && k !== null ? weights[i * K + k] : 0);
+    const lookedAt = (i) => (q !== null && k === null ? weights[q * K + i] : 0);
+    if (rows.kind === "points") swell(queryMarks, looking);
+    if (columns.kind === "points" && (from !== to || q !== null)) swell(keyMarks, lookedAt);
     if (from === to) light(queryMarks, q === null ? k : q, theme);
     else { light(queryMarks, q, theme); light(keyMarks, k, theme); }
     focus.replaceChildren();
     if (q === null && k === null) return;
     // One cell is one line; a whole row or column is all its lines.
-    const chosen = weights.map((weight, i) => ((q === null || Math.floor(i / K) === q) && (k === null || i % K === k) ? weight : 0));
+    const meant = (i) => (q === null || Math.floor(i / K) === q) && (k === null || i % K === k);
+    const chosen = weights.map((weight, i) => (meant(i) ? weight : 0));
     const shown = (weight) => (q !== null && k !== null ? weight > 0 : drawn(weight));
-    focus.append(...paths(chosen, 1, (i, weight) => (shown(weight) ? curve(Math.floor(i / K), i % K) : ""), stroke(theme.mark)));
+    focus.append(...paths(chosen, 1, (i, weight) => shown(weight) && curveOf(i), stroke(theme.mark)));
     chosen.forEach((weight, i) => {
       if (!shown(weight)) return;
       focus.append(q !== null
@@ -281,10 +282,10 @@ function measurePanel(group, name, { theme, title, chosen }) {
   const node = svg("g");
   node.append(heading(title, theme));
   for (let head = 0; head < H; head++) {
-    node.append(svg("text", { x: left + (head + 0.5) * w, y: 42, "text-anchor": "middle", "font-size": 12, fill: theme.muted }, String(head)));
+    node.append(write(left + (head + 0.5) * w, 38, String(head), theme.muted, 12, { "text-anchor": "middle" }));
   }
   values.forEach((row, i) => {
-    node.append(svg("text", { x: left - 8, y: top + (i + 0.5) * h, "text-anchor": "end", "dominant-baseline": "central", "font-size": 13, fill: theme.ink }, labels[i]));
+    node.append(write(left - 8, top + (i + 0.5) * h, labels[i], theme.ink, 13, { "text-anchor": "end" }));
     row.forEach((value, head) => {
       const colour = theme.ramp[shadeOf(0.75 * value, most)];
       const bright = 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2] > 140;
@@ -294,10 +295,8 @@ function measurePanel(group, name, { theme, title, chosen }) {
           x: left + head * w + 1, y: top + i * h + 1, width: w - 2, height: h - 2, rx: 4, fill: css(colour),
           stroke: here ? theme.mark : theme.line, "stroke-width": here ? 2.5 : 1,
         }),
-        svg("text", {
-          x: left + (head + 0.5) * w, y: top + (i + 0.5) * h, "text-anchor": "middle", "dominant-baseline": "central", "font-size": 12,
-          fill: bright ? "#10131a" : "#ffffff",
-        }, value.toFixed(2)));
+        write(left + (head + 0.5) * w, top + (i + 0.5) * h, value.toFixed(2), bright ? "#10131a" : "#ffffff", 12,
+          { "text-anchor": "middle" }));
     });
   });
   const hit = (x, y) => {
@@ -316,15 +315,15 @@ function barsPanel(bars, { theme, room, title }) {
   const node = svg("g");
   node.append(heading(title, theme));
   bars.forEach((bar, i) => {
-    const y = top + i * h;
+    const y = top + i * h, place = { x: left, y: y + 4, height: h - 8, rx: 3 };
     node.append(
       label(bar.label, {
         x: left - 8, y: y + h / 2, "text-anchor": "end", "dominant-baseline": "central", "font-size": size,
         fill: bar.chosen ? theme.mark : theme.ink, "font-weight": bar.chosen ? 700 : 400,
       }),
-      svg("rect", { x: left, y: y + 4, width: across, height: h - 8, rx: 3, fill: theme.line, "fill-opacity": 0.5 }),
-      svg("rect", { x: left, y: y + 4, width: Math.max(across * bar.value, 1).toFixed(1), height: h - 8, rx: 3, fill: bar.chosen ? theme.mark : theme.select }),
-      svg("text", { x: width - 52, y: y + h / 2, "dominant-baseline": "central", "font-size": 12, fill: theme.ink }, three(bar.value)));
+      svg("rect", { ...place, width: across, fill: theme.line, "fill-opacity": 0.5 }),
+      svg("rect", { ...place, width: Math.max(across * bar.value, 1).toFixed(1), fill: bar.chosen ? theme.mark : theme.select }),
+      write(width - 52, y + h / 2, three(bar.value), theme.ink, 12));
   });
   return { node, width, height: top + bars.length * h + 6, hit: () => null, show: () => {} };
 }
@@ -380,11 +379,11 @@ function compose(panels, theme, room, name) {
 
 function sheet(width, height, theme, name) {
   const drawing = svg("svg", {
-    xmlns: SVG, viewBox: "0 0 " + width + " " + height, width, height, role: "img", "aria-label": name, "font-family": FONT,
+    viewBox: "0 0 " + width + " " + height, width, height, role: "img", "aria-label": name, "font-family": FONT,
   });
   drawing.append(svg("rect", { width, height, fill: theme.panel }));
   return drawing;
 }
 
-return { matrixPanel, linesPanel, measurePanel, barsPanel, thumbnail, compose, sheet, svg, themeOf, shorten, three, clamp };
+return { matrixPanel, linesPanel, measurePanel, barsPanel, thumbnail, compose, sheet, themeOf, shorten, three, clamp };
 })();
