@@ -2,12 +2,13 @@
 
     encoder:  x ← (x + GLU(x)) √½, layer by layer;   z = W x;   values z + e, of the source's embeddings e
     decoder:  h = GLU(x), causal;   q = (W h + g) √½, of the target's embeddings g
-              a = softmax(q zᵀ);   c = √S Σ_s a_s (z_s + e_s) √½
+              a = softmax(q zᵀ / √D);   c = √S Σ_s a_s (z_s + e_s) √½
               x ← (x + (h + W c) √½) √½, layer by layer, each with an attention of its own
 
 Embeddings are those of the Transformer, token and position; the paper's positions are learned, and so are they here.
-Departures from the paper: no weight normalisation, no scaling of the encoder's gradients; embeddings and output share a
-matrix unless `tie` says otherwise; one width for all layers; `dilated` is not in the paper (WaveNet, ByteNet).
+Departures from the paper: scores are divided by √D, because embeddings begin with a variance of 1, not of 0.01; no
+weight normalisation, no scaling of the encoder's gradients; embeddings and output share a matrix unless `tie` says
+otherwise; one width for all layers; `dilated` is not in the paper (WaveNet, ByteNet).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from torch import Tensor, nn
 from regard.config import ConvolutionalConfig
 from regard.models.encoder_decoder import EncoderDecoder, embeddings
 from regard.models.stepping import ModelStep
-from regard.nn.alignment import Dot, Source
+from regard.nn.alignment import ScaledDot, Source
 from regard.nn.convolution import GatedConvolution
 from regard.nn.dropout import dropout
 from regard.nn.layers import Embedding, initialise
@@ -63,7 +64,7 @@ class DecoderLayer(nn.Module):
         super().__init__()
         self.convolution = convolution(config, layer, causal=True)
         self.query = nn.Linear(config.d_hidden, config.d_model)
-        self.cross_attn = Dot(config.d_model, config.d_model, 0)
+        self.cross_attn = ScaledDot(config.d_model, config.d_model, 0)
         self.context = nn.Linear(config.d_model, config.d_hidden)
         self.dropout = config.dropout
 
