@@ -96,6 +96,7 @@ class SetEstimator(BaseEstimator):
 
     def fit_to(self, sets: list[np.ndarray], target: Tensor, objective: Objective, n_outputs: int, d_out: int) -> None:
         """Train a new network on checked sets. target: (number of sets, …)"""
+        self.__dict__.pop("model_", None)  # whatever happens now, no old network goes with new attributes
         self.check_parameters(len(sets))
         seed, device = seed_of(self.random_state), pick(self.device)
         self.n_features_in_ = sets[0].shape[1]

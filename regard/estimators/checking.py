@@ -11,7 +11,7 @@ from regard.estimators.conventions import InputError
 
 def checked_sets(X: Any, width: int | None = None) -> list[np.ndarray]:
     """The sets as float32 arrays (n, d), n ≥ 0. `width`: the d that a fitted model knows."""
-    if isinstance(X, (str, bytes, dict)) or not hasattr(X, "__len__") or not hasattr(X, "__getitem__"):
+    if isinstance(X, (str, bytes, dict)) or not hasattr(X, "__len__") or not hasattr(X, "__iter__"):
         raise InputError(f"X is a {type(X).__name__}: give a list of sets, one (n, d) array each.")
     if isinstance(X, np.ndarray) and X.ndim != 3 and X.dtype != object:
         raise InputError(
@@ -20,7 +20,7 @@ def checked_sets(X: Any, width: int | None = None) -> list[np.ndarray]:
         )
     if not len(X):
         raise InputError("X has no sets: give a list of at least one.")
-    sets = [checked_set(X[number], number) for number in range(len(X))]
+    sets = [checked_set(one, number) for number, one in enumerate(X)]
     widths = {one.shape[1]: number for number, one in reversed(list(enumerate(sets))) if one.shape[1]}
     if width is None:
         if not any(len(one) for one in sets):

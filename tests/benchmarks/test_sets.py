@@ -41,8 +41,8 @@ def test_a_run_leaves_a_table_a_picture_and_why_a_curve_ended(tmp_path: Path) ->
 
 
 def test_exponents_are_shown(tmp_path: Path) -> None:
-    points = [{"n": n, "seconds": 1e-5 * n, "bytes": 1000 * n} for n in sizes(10_000)]
-    curve = {"points": points, "ended": "", "exponents": {key: exponent(points, key) for key in ("seconds", "bytes")}}
+    points = [{"n": n, "seconds": 1e-5 * n, "processor": 1e-5 * n, "bytes": 1000 * n} for n in sizes(10_000)]
+    curve = {"points": points, "ended": "", "exponents": {key: exponent(points, key) for key in ("processor", "bytes")}}
     result = {
         "setting": vars(TINY), "precision": "float32", "machine": "a machine", "versions": {}, "difference": None,
         "curves": {"ISAB": curve},

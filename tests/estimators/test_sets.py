@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -269,6 +272,17 @@ def test_predicting_too_soon_or_with_other_columns_is_refused() -> None:
         SetTransformerClusterer(**BRIEF, n_clusters=2).fit(GOOD).score([[]])
     with pytest.raises(RegardError, match="early_stopping=False"):
         SetTransformerRegressor(**BRIEF).fit(GOOD[:1], [1])
+
+
+def test_ctrl_c_ends_the_training_and_leaves_no_half_fitted_model() -> None:
+    X, y = numbers(20)
+    made = SetTransformerRegressor(**BRIEF).fit(X, y)
+    made.set_params(max_epochs=100_000, early_stopping=False)
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        made.fit(X, y)
+    with pytest.raises(RegardError, match="not fitted"):
+        made.predict(X)
 
 
 def test_training_that_diverges_says_what_to_lower() -> None:

@@ -28,7 +28,7 @@ def model(encoder: str, pooling: str, **changes: Any) -> SetTransformer:
     return SetTransformer(SetTransformerConfig(**{**values, **changes}), 3, 4)
 
 
-@pytest.mark.parametrize(("encoder", "pooling"), product(ENCODERS, POOLINGS))
+@pytest.mark.parametrize(("encoder", "pooling"), list(product(ENCODERS, POOLINGS)))
 @settings(max_examples=8, deadline=None)
 @given(lengths=st.lists(st.integers(0, 8), min_size=1, max_size=4), norm=st.booleans(), seed=st.integers(0, 2**31))
 def test_order_padding_and_packing_do_not_matter(

@@ -14,14 +14,18 @@ LENGTHS = [3, 0, 9, 1]
 
 
 @pytest.mark.parametrize("encoder", ["sab", "isab"])
-@pytest.mark.parametrize("pooling", ["pma", "dotprod"])
+@pytest.mark.parametrize(("pooling", "pool_heads"), [("pma", 2), ("pma", 8), ("dotprod", 0)])
 def test_kernels_change_neither_output_nor_gradient(
-    encoder: str, pooling: str, monkeypatch: pytest.MonkeyPatch
+    encoder: str, pooling: str, pool_heads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.manual_seed(0)
-    config = SetTransformerConfig(
-        encoder=encoder, pooling=pooling, d_model=24, n_heads=2, n_inducing=5, layer_norm=True  # type: ignore[arg-type]
-    )  # fmt: skip
+    options = {
+        "encoder": encoder,
+        "pooling": pooling,
+        "pool_heads": pool_heads,
+        "d_pool": 8,
+    }  # Table 2: heads of width 1
+    config = SetTransformerConfig(d_model=24, n_heads=2, n_inducing=5, layer_norm=True, **options)  # type: ignore[arg-type]
     model, layout, x = SetTransformer(config, 3, 2), Packed.of(LENGTHS), torch.randn(sum(LENGTHS), 3)
     outcomes = []
     for use in (False, True):
