@@ -4,6 +4,7 @@ paper's figures are set beside ours."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,18 +43,8 @@ def choose(rows: Sequence[AnyRow], names: str, table: str) -> list[AnyRow]:
 
 
 def slug(name: str) -> str:
-    for old, new in (
-        (" = ", "-"),
-        ("ε", "eps"),
-        (", ", "-"),
-        (" ", "-"),
-        ("_", "-"),
-        ("+", "-"),
-        ("(", "-"),
-        (")", ""),
-    ):
-        name = name.replace(old, new)
-    return name.lower()
+    """The name of a row in that of a folder."""
+    return re.sub(r"[ =,_+()]+", "-", name.replace("ε", "eps")).strip("-").lower()
 
 
 # --- claims ----------------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ def test_the_largest_number_is_the_target_and_sizes_are_uniform() -> None:
     assert np.array_equal(sets.target, sets.elements[..., 0].max(axis=1))
     shares = np.bincount(sets.sizes, minlength=11)[1:] / 20_000
     assert shares == pytest.approx(np.full(10, 0.1), abs=0.01)
-    # The best constant guess is off by 14.48 on average (shared reference value).
+    # The best constant guess is off by 14.48 on average.
     assert np.abs(sets.target - np.median(sets.target)).mean() == pytest.approx(14.48, abs=0.3)
 
 

@@ -12,7 +12,7 @@ from regard.config import to_dict
 from regard.errors import RegardError
 from regard.reproduce.experiments import Experiment, carry_out
 from regard.reproduce.sets import CLUSTERING, INDUCED, KEYCHAIN, MAX, POINTS, TABLES, UNIQUE, draw_best, measure
-from regard.reproduce.tables import Table, choose, number
+from regard.reproduce.tables import Table, choose, number, slug
 
 TINY = {
     "train.steps": 3, "train.batch_sets": 4, "data.valid_sets": 10, "data.test_sets": 10, "model.d_model": 8,
@@ -57,6 +57,11 @@ def test_every_row_is_a_recipe_with_a_directory_of_its_own(table: Table, tmp_pat
     recipes = [json.dumps({**to_dict(each.recipe), "name": ""}, sort_keys=True) for each in planned]
     assert len(set(recipes)) == 2 * len(table.rows)
     assert all(len(figures.split()) <= 3 for row in table.rows for figures in row.paper)
+
+
+def test_folders_have_plain_names() -> None:
+    names = ["N = 2", "ε_ls = 0.0", "rFF+Pool (max)", "ISAB16+PMA, 100", "SAB+PMA(2)"]
+    assert [slug(name) for name in names] == ["n-2", "eps-ls-0.0", "rff-pool-max", "isab16-pma-100", "sab-pma-2"]
 
 
 def test_the_papers_likelihoods_are_told_as_gaps() -> None:
