@@ -12,9 +12,14 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from regard.config import SetTransformerConfig as SetTransformerConfig
     from regard.config import TransformerConfig as TransformerConfig
     from regard.decode.translator import Translator as Translator
     from regard.errors import RegardError as RegardError
+    from regard.estimators.sets import SetTransformerClassifier as SetTransformerClassifier
+    from regard.estimators.sets import SetTransformerClusterer as SetTransformerClusterer
+    from regard.estimators.sets import SetTransformerRegressor as SetTransformerRegressor
+    from regard.models.set_transformer import SetTransformer as SetTransformer
     from regard.models.transformer import Transformer as Transformer
     from regard.nn.attention import capture as capture
     from regard.training.load import load as load
@@ -24,6 +29,11 @@ if TYPE_CHECKING:
 # `regard --help` does not wait for torch.
 PUBLIC = {
     "RegardError": "regard.errors",
+    "SetTransformer": "regard.models.set_transformer",
+    "SetTransformerClassifier": "regard.estimators.sets",
+    "SetTransformerClusterer": "regard.estimators.sets",
+    "SetTransformerConfig": "regard.config",
+    "SetTransformerRegressor": "regard.estimators.sets",
     "Transformer": "regard.models.transformer",
     "TransformerConfig": "regard.config",
     "Translator": "regard.decode.translator",

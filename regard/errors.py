@@ -14,6 +14,10 @@ class Interrupted(RegardError):
     """Ctrl-C or a polite kill; the message says what is saved and how to go on."""
 
 
+class Diverged(RegardError):
+    """A loss that is no longer a number; the message says what to lower."""
+
+
 def nearest(word: str, candidates: Iterable[str]) -> str:
     """A hint such as ` (did you mean d_model?)`, or nothing where no candidate is close."""
     close = difflib.get_close_matches(word, list(candidates), n=1, cutoff=0.5)

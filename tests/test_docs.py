@@ -90,6 +90,13 @@ def test_every_python_snippet_of_the_readme_runs(workplace: Path) -> None:
         subprocess.run([sys.executable, "-c", snippet], cwd=workplace, check=True, capture_output=True)
 
 
+def test_every_python_snippet_of_the_page_on_sets_runs(tmp_path: Path) -> None:
+    """One after the other, as a reader types them."""
+    snippets = blocks(ROOT / "docs" / "sets.md", "python")
+    assert len(snippets) >= 7
+    subprocess.run([sys.executable, "-c", "\n".join(snippets)], cwd=tmp_path, check=True, capture_output=True)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_to_files(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)\)", page.read_text(encoding="utf-8")):

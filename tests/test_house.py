@@ -22,6 +22,7 @@ ROOMS = {
     "training": {"nn", "models", "data", "decode", "evaluate", "tasks", "view"},
     "doctor": {"nn", "models", "data", "decode", "evaluate", "tasks", "training", "view"},
     "recipes": set(),
+    "estimators": {"nn", "models", "data", "tasks", "training"},
     "export": {"nn", "models", "data", "decode", "evaluate", "tasks", "training"},
     "reproduce": {"nn", "models", "data", "decode", "evaluate", "tasks", "view", "training"},
     "cli": {"nn", "models", "data", "decode", "evaluate", "tasks", "view", "training", "doctor", "export", "reproduce"},

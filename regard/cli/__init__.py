@@ -23,6 +23,7 @@ from regard.cli.evaluate import evaluate
 from regard.cli.export import export
 from regard.cli.import_ import import_
 from regard.cli.options import console, first_rank, warn
+from regard.cli.parse import parse
 from regard.cli.train import train
 from regard.cli.translate import translate
 from regard.cli.view import view
@@ -44,7 +45,7 @@ def version_option(version: Annotated[bool, typer.Option("--version", help="Prin
         raise typer.Exit
 
 
-for verb in (train, translate, evaluate, view, doctor, export):
+for verb in (train, translate, parse, evaluate, view, doctor, export):
     app.command()(verb)
 app.command(name="import")(import_)
 app.add_typer(data.app, name="data")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.evaluate_parser import ParserRequest, evaluate_parser
 from regard.cli.options import (
     AsJson,
     BatchSentences,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from regard.tasks.test_sets import ScoredSet
 
 COMPARING, OLDER, MORE = "Comparing", "BLEUs of older papers", "More to see and keep"
+PARSING = "Of a parser"
 
 
 def evaluate(
@@ -72,6 +74,25 @@ def evaluate(
     save: Annotated[
         Path | None, typer.Option("--save", help="Write the translations to this file.", rich_help_panel=MORE)
     ] = None,
+    trees: Annotated[
+        Path | None,
+        typer.Option(
+            "--trees", help="Gold trees, instead of the recipe's; with RUN or --hypotheses.", rich_help_panel=PARSING
+        ),
+    ] = None,
+    treebank: Annotated[
+        str,
+        typer.Option("--treebank", help="One of several of the recipe, as its file begins.", rich_help_panel=PARSING),
+    ] = "",
+    constrained: Annotated[
+        bool | None,
+        typer.Option(
+            "--constrained/--free",
+            help="Only trees come out, or whatever comes.",
+            show_default=False,
+            rich_help_panel=PARSING,
+        ),
+    ] = None,
     log_probs: Annotated[
         bool,
         typer.Option(
@@ -110,6 +131,12 @@ def evaluate(
     regard evaluate --hypotheses output.de --reference test.de --baseline other.de --plot lengths.png
 
     regard evaluate runs/demo --source test.en --reference test.de --log-probs
+
+    A run that parses is scored by labelled F1 as EVALB counts it, with all its figures, by label and by length:
+
+    regard evaluate runs/demo-parser --split valid --by-length --plot lengths.png --baseline runs/old-parser
+
+    regard evaluate --trees gold.trees --hypotheses output.trees
     """
     from regard.config import LabelRecipe
     from regard.data.languages import check_code
@@ -126,6 +153,19 @@ def evaluate(
     if language and (remark := check_code(language, "--language")):
         warn(remark)
     references = reference or []
+    if trees or (run and Run.open(run).recipe.task == "parsing"):
+        if source or references or log_probs or tokenized_lowercase or compound_split:
+            raise RegardError("A parser is scored against trees: give --trees, or nothing for the recipe's own.")
+        options = given(beam_size=beam, length_penalty=length_penalty, batch_sentences=batch, constrained=constrained)
+        evaluate_parser(
+            ParserRequest(
+                run, split or [], trees, treebank, hypotheses, baseline, by_length, plot, save, as_json, weights,
+                device, threads, options,
+            )
+        )  # fmt: skip
+        return
+    if treebank or constrained is not None:
+        raise RegardError("--treebank and --constrained are for a run that parses.")
     check_request(run, split or [], source, references, hypotheses)
     check_options(run, source, references, baseline, log_probs)
     if hypotheses:

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 if TYPE_CHECKING:
+    from regard.decode.parser import Parser
     from regard.decode.translator import Translator
 
 console = Console(stderr=True)
@@ -147,6 +148,17 @@ def open_model(run: Path, weights: str, device: str, threads: int | None) -> Tra
     if threads:
         torch.set_num_threads(threads)
     return load_translator(run, weights, device)
+
+
+def open_parser(run: Path, weights: str, device: str, threads: int | None) -> Parser:
+    """A run's parser on the device asked for."""
+    import torch
+
+    from regard.training.parsing import load_parser
+
+    if threads:
+        torch.set_num_threads(threads)
+    return load_parser(run, weights, device)
 
 
 Show = Callable[[str, int, float | None], None]  # which bar, how many are done, and what part of all that is, if known

@@ -2,34 +2,167 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import Device, RunArgument, Threads, Weights, open_model
+from regard.cli.options import Device, RunArgument, Threads, Weights, bar, open_model, open_parser, warn
 from regard.errors import RegardError
+
+if TYPE_CHECKING:
+    from regard.decode.parser import Parser
+    from regard.decode.translator import Translation, Translator
+
+MOST = 500  # sentences of one page
+LARGE = 100e6  # bytes
 
 
 def view(
     run: RunArgument,
-    sentence: Annotated[str, typer.Argument(help="The sentence to translate and look into.")],
+    sentences: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SENTENCE]...", help="Sentences to translate and look into.", show_default=False),
+    ] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option("--text", help="The same for one that begins with a dash. Repeatable.", show_default=False),
+    ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option("--input", "-i", help="A file of sentences, one a line. Else stdin.", show_default=False),
+    ] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--target",
+            help="An output to look into instead of the model's own, one for each sentence.",
+            show_default=False,
+        ),
+    ] = None,
+    targets: Annotated[
+        Path | None, typer.Option("--targets", help="A file of such outputs, one a line.", show_default=False)
+    ] = None,
+    number: Annotated[int, typer.Option("--number", help="Of a model of sets: which test set to look into.")] = 0,
     output: Annotated[Path | None, typer.Option("--output", help="Folder; RUN/report by default.")] = None,
     name: Annotated[str, typer.Option("--name", help="File name without ending.")] = "view",
     weights: Weights = "auto",
     device: Device = "auto",
     threads: Threads = None,
 ) -> None:
-    """Draw every attention head for a sentence: one HTML page that opens offline, and a PNG.
+    """Draw every attention head for sentences: one HTML page that opens offline, and a PNG of the first.
 
-    Example:  regard view runs/demo "The old dog is sleeping in the garden."
+    The page shows encoder, decoder and cross attention as matrices and lines, alignments, rollout, and the steps of
+    decoding with the probabilities of the alternatives. Sentences come from the command line, --input, or stdin.
+
+    Of a parser: the tree, with what each bracket attended to when it was opened, here and as a page of its own. Of a
+    model of sets: who looks at which element of a test set, and what inducing points and seeds collect.
+
+    Examples:  regard view runs/demo "The old dog is sleeping in the garden."
+
+    regard view runs/demo-parser "the old dog saw a river ."
+
+    regard view runs/set-clustering --number 3
     """
+    from regard.config import SetRecipe
     from regard.tasks.attention import alignment_picture, draw
     from regard.training.run import Run
 
+    recipe, folder = Run.open(run).recipe, output or Run.open(run).report
+    if isinstance(recipe, SetRecipe):
+        print("\n".join(str(path) for path in view_set(run, number, folder, name, weights, device, threads)))
+        return
+    asked = wanted([*(sentences or ()), *(text or ())], source)
+    if recipe.task == "parsing":
+        parser = open_parser(run, weights, device, threads)
+        names = [name] if len(asked) == 1 else [f"{name}-{i}" for i in range(1, len(asked) + 1)]
+        print("\n\n".join(view_tree(parser, *one, folder) for one in zip(asked, names, strict=True)))
+        return
+    outputs = forced(target, targets, len(asked))
     model = open_model(run, weights, device, threads)
-    translation = model.search([sentence])[0][0]
-    if not translation.target_tokens:
-        raise RegardError("The sentence is empty: there is nothing to look at.")
-    page, png = draw(model, translation, output or Run.open(run).report, name)
-    print(f"{translation.text}\n\n{alignment_picture(model, translation)}\n\n{page}\n{png}")
+    _ = model.alignment_path  # where there is no attention to look at, this says so
+    found = look(model, asked, outputs)
+    with bar("Looking", len(found)) as progress:
+        page, png = draw(model, found, folder, name, progress)
+    if page.stat().st_size > LARGE:
+        warn(
+            f"The page has {page.stat().st_size / 1e6:.0f} MB, which browsers open slowly: fewer sentences are better."
+        )
+    if len(found) == 1:
+        print(f"{found[0].text}\n\n{alignment_picture(model, found[0])}\n\n{page}\n{png}")
+    else:
+        print("\n".join(one.text for one in found) + f"\n\n{page}\n{png}")
+
+
+def wanted(spoken: list[str], source: Path | None) -> list[str]:
+    """The sentences that are asked for, none of them empty."""
+    from regard.data.files import decode_lines, read_lines
+
+    if spoken and source:
+        raise RegardError("Sentences and --input exclude each other.")
+    if spoken:
+        lines = spoken
+    elif source:
+        lines = list(read_lines(source))
+    else:
+        if sys.stdin.isatty():
+            warn("Type sentences, one a line; Ctrl-D ends.")
+        lines = list(decode_lines(sys.stdin.buffer, "standard input"))
+    if not lines:
+        raise RegardError("There is no sentence to look at: give one, or --input, or lines on stdin.")
+    if len(lines) > MOST:
+        raise RegardError(f"A page holds at most {MOST} sentences, and these are {len(lines)}: look at some of them.")
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            which = "The sentence" if len(lines) == 1 else f"Sentence {number}"
+            raise RegardError(f"{which} is empty: there is nothing to look at.")
+    return lines
+
+
+def forced(target: list[str] | None, targets: Path | None, count: int) -> list[str] | None:
+    """The outputs that are given, one for each sentence, if any are."""
+    from regard.data.files import read_lines
+
+    if target and targets:
+        raise RegardError("--target and --targets exclude each other.")
+    lines = list(read_lines(targets)) if targets else target
+    if lines is not None and len(lines) != count:
+        raise RegardError(f"There are {count} sentences and {len(lines)} targets: give one for each.")
+    return lines
+
+
+def look(model: Translator, sentences: list[str], targets: list[str] | None) -> list[Translation]:
+    """Translations found, or as they are given; each has tokens to look at."""
+    if targets is None:
+        found = [best[0] for best in model.search(sentences)]
+    else:
+        found = [model.given(*pair) for pair in zip(sentences, targets, strict=True)]
+    for one in found:
+        if not one.target_tokens or len(one.source_tokens) < 2:
+            raise RegardError(f"{one.source!r} has no piece that the model knows: there is nothing to look at.")
+        if one.cut:
+            warn(f"{one.source[:40]!r} has {one.cut} tokens more than the model has positions: they are left out.")
+    return found
+
+
+def view_set(
+    run: Path, number: int, folder: Path, name: str, weights: str, device: str, threads: int | None
+) -> list[Path]:
+    """The files of a drawn test set."""
+    import torch
+
+    from regard.tasks.set_attention import draw
+    from regard.training.load import load
+
+    if threads:
+        torch.set_num_threads(threads)
+    return draw(load(run, weights, device), number, folder, name)
+
+
+def view_tree(parser: Parser, sentence: str, name: str, folder: Path) -> str:
+    from regard.tasks.attention import draw_tree, tree_beside_attention
+
+    parsed = parser.trees([sentence])[0][0]
+    drawn = draw_tree(parser, parsed, folder, name)
+    return "\n".join([tree_beside_attention(parser, parsed), "", *map(str, drawn)])

@@ -12,18 +12,21 @@ from regard.config.pairs import (
     PRESETS,
     DataConfig,
     DecodeConfig,
+    PairModel,
     PairRecipe,
     PairTrainConfig,
     TokenizerConfig,
     TransformerConfig,
     foreign,
 )
+from regard.config.parsing import ParserDecodeConfig, ParserModelConfig, ParsingRecipe, TreebankConfig
 from regard.config.reading import (
     RECIPES,
     differences,
     find,
     flatten,
     parse_override,
+    read_model,
     read_section,
     read_value,
     resolve,
@@ -33,24 +36,37 @@ from regard.config.reading import (
     to_toml,
 )
 from regard.config.recipe import Recipe, TrainConfig
+from regard.config.seq2seq import ConvolutionalConfig, RecurrentConfig
+from regard.config.set_tasks import SetRecipe, SetTrainConfig
+from regard.config.sets import SetTransformerConfig
 
 __all__ = [
     "FOREIGN",
     "PRESETS",
     "RECIPES",
     "BagConfig",
+    "ConvolutionalConfig",
     "DataConfig",
     "DecodeConfig",
     "LabelDataConfig",
     "LabelRecipe",
+    "PairModel",
     "PairRecipe",
     "PairTrainConfig",
+    "ParserDecodeConfig",
+    "ParserModelConfig",
+    "ParsingRecipe",
     "ReaderConfig",
     "Recipe",
+    "RecurrentConfig",
+    "SetRecipe",
+    "SetTrainConfig",
+    "SetTransformerConfig",
     "TextCnnConfig",
     "TokenizerConfig",
     "TrainConfig",
     "TransformerConfig",
+    "TreebankConfig",
     "at_least",
     "between",
     "differences",
@@ -58,6 +74,7 @@ __all__ = [
     "flatten",
     "foreign",
     "parse_override",
+    "read_model",
     "read_section",
     "read_value",
     "resolve",

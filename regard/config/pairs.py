@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeAlias
 
 from regard.config.checks import at_least, between
 from regard.config.recipe import Recipe, TrainConfig
+from regard.config.seq2seq import ConvolutionalConfig, RecurrentConfig
 from regard.errors import RegardError
 
 
@@ -99,6 +100,34 @@ class TransformerConfig:
         if self.positions == "sinusoidal" and self.d_model % 2:
             raise RegardError(f"model.d_model = {self.d_model} must be even for sinusoidal positions.")
 
+    def check(self, recipe: PairRecipe) -> None:
+        """Whether the rest of a recipe fits this model."""
+        if self.positions == "learned" and recipe.data.max_length > self.max_positions:
+            raise RegardError(
+                f"data.max_length = {recipe.data.max_length} tokens need more than model.max_positions = "
+                f"{self.max_positions} learned positions: change one of them."
+            )
+        if recipe.task == "mask_predict" and recipe.data.max_length >= self.max_positions:
+            raise RegardError(
+                f"data.max_length = {recipe.data.max_length} must be less than model.max_positions = "
+                f"{self.max_positions}, up to which a masked model knows lengths: change one of them."
+            )
+        if self.block_heads > 1 and recipe.task != "translation":
+            raise RegardError(f'model.block_heads means nothing to task = "{recipe.task}": leave it out.')
+        if self.block_heads > 1 and recipe.train.r_drop:
+            raise RegardError("train.r_drop compares predictions of the next token alone: remove model.block_heads.")
+        if recipe.train.freeze and (self.block_heads == 1 or not recipe.init):
+            raise RegardError(
+                'train.freeze = "base" trains block heads for another run\'s model: set init to the run and '
+                "model.block_heads to at least 2."
+            )
+        if recipe.train.freeze and recipe.train.best_by == "bleu":
+            raise RegardError('train.freeze = "base" leaves every translation as it is: set train.best_by = "loss".')
+        if recipe.decode.blockwise and self.block_heads == 1:
+            raise RegardError("decode.blockwise needs model.block_heads of at least 2.")
+
+
+PairModel: TypeAlias = TransformerConfig | RecurrentConfig | ConvolutionalConfig  # told apart by `family`
 
 PRESETS: dict[str, dict[str, object]] = {
     "base": {},  # the defaults of TransformerConfig are Table 3's first row
@@ -107,7 +136,7 @@ PRESETS: dict[str, dict[str, object]] = {
 
 
 @dataclass(frozen=True)
-class PairTrainConfig(TrainConfig):
+class SequenceTrainConfig(TrainConfig):
     """The loop over pairs of sequences. Label smoothing: *Attention Is All You Need*, §5.4."""
 
     batch_tokens: int = 25_000  # per batch and side; in the padded layout padding included
@@ -115,8 +144,7 @@ class PairTrainConfig(TrainConfig):
     r_drop: float = 0.0  # α of R-Drop: two passes with other dropout must agree; 0: one pass
     freeze: Literal["", "base"] = ""  # base: only the block heads are trained, on top of the run named by init
     layout: Literal["packed", "padded"] = "packed"  # sentences end to end, or rows of a rectangle with padding
-    valid_sentences: int = 200  # translated for BLEU at each validation; the loss uses the whole set
-    best_by: Literal["loss", "bleu"] = "loss"
+    valid_sentences: int = 200  # whose outputs are scored at each validation; the loss uses the whole set
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -124,8 +152,15 @@ class PairTrainConfig(TrainConfig):
         between(self, "train", 0.0, 1.0, "label_smoothing")
         if self.batch_tokens > 2**31:
             raise RegardError(f"train.batch_tokens = {self.batch_tokens} must be at most {2**31}.")
-        if self.best_by == "bleu" and not self.valid_sentences:
-            raise RegardError('train.best_by = "bleu" needs train.valid_sentences of at least 1.')
+        if self.best_by != "loss" and not self.valid_sentences:
+            raise RegardError(f'train.best_by = "{self.best_by}" needs train.valid_sentences of at least 1.')
+
+
+@dataclass(frozen=True)
+class PairTrainConfig(SequenceTrainConfig):
+    """The loop over a text and its translation."""
+
+    best_by: Literal["loss", "bleu"] = "loss"
 
 
 @dataclass(frozen=True)
@@ -186,39 +221,17 @@ class PairRecipe(Recipe):
     task: Literal["translation", "mask_predict"] = "translation"
     data: DataConfig = field(default_factory=DataConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
-    model: TransformerConfig = field(default_factory=TransformerConfig)
+    model: PairModel = field(default_factory=TransformerConfig)
     train: PairTrainConfig = field(default_factory=PairTrainConfig)
     decode: DecodeConfig = field(default_factory=DecodeConfig)
 
     def __post_init__(self) -> None:
         if self.model.tie == "all" and not self.tokenizer.shared:
             raise RegardError('Separate vocabularies cannot share one matrix: set model.tie = "target" or "none".')
-        if self.model.positions == "learned" and self.data.max_length > self.model.max_positions:
-            raise RegardError(
-                f"data.max_length = {self.data.max_length} tokens need more than model.max_positions = "
-                f"{self.model.max_positions} learned positions: change one of them."
-            )
-        if self.task == "mask_predict" and self.data.max_length >= self.model.max_positions:
-            raise RegardError(
-                f"data.max_length = {self.data.max_length} must be less than model.max_positions = "
-                f"{self.model.max_positions}, up to which a masked model knows lengths: change one of them."
-            )
         for key in FOREIGN[self.task]:
             if getattr(self.decode, key) != getattr(DecodeConfig, key):
                 raise RegardError(foreign(self.task, key))
-        if self.model.block_heads > 1 and self.task != "translation":
-            raise RegardError(f'model.block_heads means nothing to task = "{self.task}": leave it out.')
-        if self.model.block_heads > 1 and self.train.r_drop:
-            raise RegardError("train.r_drop compares predictions of the next token alone: remove model.block_heads.")
-        if self.train.freeze and (self.model.block_heads == 1 or not self.init):
-            raise RegardError(
-                'train.freeze = "base" trains block heads for another run\'s model: set init to the run and '
-                "model.block_heads to at least 2."
-            )
-        if self.train.freeze and self.train.best_by == "bleu":
-            raise RegardError('train.freeze = "base" leaves every translation as it is: set train.best_by = "loss".')
-        if self.decode.blockwise and self.model.block_heads == 1:
-            raise RegardError("decode.blockwise needs model.block_heads of at least 2.")
+        self.model.check(self)
 
 
 # Keys of [decode] that mean nothing to a task.
@@ -228,12 +241,16 @@ FOREIGN = {
         "beam_size", "blockwise", "length_penalty", "normalization", "coverage_penalty", "extra_length", "min_length",
         "max_length", "no_repeat_ngram", "sample", "temperature", "top_k", "top_p", "seed", "recorded",
     ),
+    "parsing": (
+        "blockwise", "coverage_penalty", "min_length", "max_length", "no_repeat_ngram", "sample", "temperature",
+        "top_k", "top_p", "seed", "recorded", "iterations", "length_candidates",
+    ),
 }  # fmt: skip
 
 
 def foreign(task: str, key: str) -> str:
     """Why a key of [decode] is refused."""
-    (own,) = (keys for other, keys in FOREIGN.items() if other != task)
+    own = dict.fromkeys(one for keys in FOREIGN.values() for one in keys if one not in FOREIGN[task])
     return (
         f'decode.{key} means nothing to a model of task = "{task}", whose keys are decode.{", decode.".join(own)}: '
         "leave it out."

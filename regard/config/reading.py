@@ -14,8 +14,10 @@ from types import UnionType
 from typing import Any, Literal, TypeVar
 
 from regard.config.labels import LabelRecipe
-from regard.config.pairs import PRESETS, PairRecipe, TransformerConfig
+from regard.config.pairs import PRESETS, PairModel, PairRecipe, TransformerConfig
+from regard.config.parsing import ParsingRecipe
 from regard.config.recipe import Recipe
+from regard.config.set_tasks import SET_RECIPES
 from regard.errors import RegardError, nearest
 
 Section = TypeVar("Section")
@@ -27,7 +29,7 @@ def tasks_of(kind: type[Recipe]) -> tuple[str, ...]:
     return typing.get_args(typing.get_type_hints(kind)["task"])
 
 
-KINDS: tuple[type[Recipe], ...] = (PairRecipe, LabelRecipe)
+KINDS: tuple[type[Recipe], ...] = (PairRecipe, ParsingRecipe, LabelRecipe, *SET_RECIPES)
 RECIPES = {task: kind for kind in KINDS for task in tasks_of(kind)}
 
 # --- reading ---------------------------------------------------------------------------------------------
@@ -48,7 +50,7 @@ def resolve(
         locate(values, Path.cwd() if path in shipped().values() else path.parent)
     if not isinstance(overrides, Mapping):
         overrides = dict(parse_override(text) for text in overrides)
-    if isinstance(recipe, PairRecipe):  # every key of it is explicit, so a preset must be spelled out
+    if isinstance(recipe, (PairRecipe, ParsingRecipe)):  # every key of it is explicit, so a preset must be spelled out
         values["model"].update(PRESETS.get(overrides.get("model.preset", ""), {}))
     for key, value in overrides.items():
         *sections, last = key.split(".")
@@ -81,11 +83,11 @@ def locate(values: dict[str, Any], folder: Path) -> None:
     data = values.get("data")
     if not isinstance(data, dict):
         return
-    for split in ("train", "valid", "test"):
+    for split in ("train", "valid", "test", "files", "extra"):
         files = data.get(split)
         if isinstance(files, list) and all(isinstance(file, str) for file in files):
             data[split] = [str((folder / file).resolve()) for file in files]
-    for key in ("prepared", "train_target"):
+    for key in ("prepared", "train_target", "path"):
         if isinstance(data.get(key), str) and data[key]:
             data[key] = str((folder / data[key]).resolve())
 
@@ -146,7 +148,7 @@ def read_section(
     for key in values:
         if key not in hints:
             raise RegardError(f"Unknown recipe key {where}{key}{nearest_key(where + key, known)}.")
-    if kind is TransformerConfig:
+    if issubclass(kind, TransformerConfig):
         preset = read_value(hints["preset"], values.get("preset", ""), "model.preset")
         values = {**PRESETS.get(preset, {}), **values}
     built: dict[str, Any] = {}
@@ -159,6 +161,12 @@ def read_section(
         else:
             built[key] = read_value(hints[key], value, f"{where}{key}")
     return kind(**built)
+
+
+def read_model(values: Mapping[str, Any]) -> PairModel:
+    """The [model] section of a recipe for sequence pairs alone."""
+    section: PairModel = read_section(chosen(sections_of(PairModel), values, "model.family"), values, "model.")
+    return section
 
 
 def sections_of(hint: Any) -> list[type]:

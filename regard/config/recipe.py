@@ -15,13 +15,17 @@ class TrainConfig:
 
     steps: int = 100_000
     accumulate: int = 1  # batches per update; the gradient is that of the one big batch
-    schedule: Literal["inverse_sqrt", "linear", "constant"] = "inverse_sqrt"  # the paper's; up and down; up and stay
+    # The paper's; up and down; up and stay; up, then down in steps
+    schedule: Literal["inverse_sqrt", "linear", "constant", "stepped"] = "inverse_sqrt"
     warmup_steps: int = 4_000
     lr_scale: float = 1.0  # times d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5)
     peak_lr: float = 1e-3  # of the other schedules
+    decay: float = 0.1  # of the stepped schedule: the factor of the learning rate …
+    decay_every: int = 10_000  # … after each so many steps
     beta1: float = 0.9
     beta2: float = 0.98
     adam_eps: float = 1e-9
+    weight_decay: float = 0.0  # this many times a weight is added to its gradient
     clip_norm: float = 0.0  # 0: no clipping (the paper)
     precision: Literal["auto", "float32", "bfloat16"] = "auto"  # auto: bfloat16 products on a GPU that has them
     recompute: bool = False  # compute layers again in the backward pass: less memory, one more forward pass
@@ -42,6 +46,7 @@ class TrainConfig:
         at_least(
             self, "train", steps=1, accumulate=1, warmup_steps=1, threads=0, report_every=1, valid_every=1, patience=0,
             save_every=1, keep=1, average=0, lr_scale=0.0, peak_lr=0.0, clip_norm=0.0, adam_eps=0.0,
+            decay=0.0, decay_every=1, weight_decay=0.0,
         )  # fmt: skip
         between(self, "train", 0.0, 1.0, "beta1", "beta2", "ema")
         if self.average > self.keep:

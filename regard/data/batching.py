@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -22,6 +23,21 @@ class Place:
 
     epoch: int = 0
     index: int = 0
+
+
+class Order(Protocol):
+    """What the loop asks of the order of a task's examples."""
+
+    seed: int
+
+    def take(self, place: Place, n: int) -> tuple[list[np.ndarray], Place]:
+        """The next `n` batches from `place` on, and the place after them."""
+
+    def largest(self, epoch: int) -> np.ndarray:
+        """The batch of an epoch that takes most memory."""
+
+    def positions(self, numbers: np.ndarray) -> int:
+        """The positions of these examples in one batch, padding included where there is any."""
 
 
 class BatchOrder:
@@ -71,6 +87,22 @@ class BatchOrder:
             last = place.index + 1 == len(self.plan(place.epoch))
             place = Place(place.epoch + 1, 0) if last else Place(place.epoch, place.index + 1)
         return batches, place
+
+
+class EvenOrder(BatchOrder):
+    """Batches of `batch_size` examples each, whatever their lengths; the last of an epoch may have fewer."""
+
+    def __init__(self, lengths: np.ndarray, batch_size: int, seed: int) -> None:
+        """lengths: (n,)"""
+        super().__init__(lengths[:, None], batch_size, seed, padded=False)
+        self.batch_size = batch_size
+
+    def plan(self, epoch: int) -> list[np.ndarray]:
+        if epoch != self._epoch:
+            order = np.random.default_rng([self.seed, epoch]).permutation(self.used) + epoch * len(self.longest)
+            self._plan = [order[first : first + self.batch_size] for first in range(0, len(order), self.batch_size)]
+            self._epoch = epoch
+        return self._plan
 
 
 def cut(order: np.ndarray, lengths: np.ndarray, batch_tokens: int) -> list[np.ndarray]:

@@ -22,7 +22,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from regard.data.tokenizer import BOS, EOS, PAD, UNK, Ragged, Tokenizer
+from regard.data.tokenizer import BOS, PAD, UNK, Ragged, Tokenizer
 
 VARIANTS = 16
 MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
@@ -85,11 +85,16 @@ def sampled(tokenizer: Tokenizer, kind: str, tokens: Ragged, alpha: float, seed:
     return SampledRagged(words, segmentations(tokenizer, kind, own, alpha, seed), VARIANTS, seed, longest)
 
 
+def as_it_is(tokenizer: Tokenizer, tokens: Ragged, longest: int) -> SampledRagged:
+    """The corpus `tokens` with nothing to draw: each token has one segmentation, itself."""
+    own = Ragged.of([[token] for token in range(tokenizer.vocab_size)])
+    return SampledRagged(tokens, own, 1, 0, longest)
+
+
 def word_spans(tokenizer: Tokenizer, tokens: Ragged) -> np.ndarray:
     """Where each word begins in the flat tokens, and their end. The end symbol is a word of its own."""
-    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
-    begins = np.array([piece.startswith("▁") for piece in pieces])
-    begins[[PAD, BOS, EOS]] = True
+    begins = tokenizer.begins()
+    begins[[PAD, BOS]] = True
     starts = begins[tokens.values]
     starts[tokens.offsets[:-1][tokens.lengths > 0]] = True
     return np.append(np.flatnonzero(starts), len(tokens.values))

@@ -1,7 +1,8 @@
 """Subwords: SentencePiece models trained inside the tool, one for both languages or one each (paper §5.1).
 
 Four symbols come first in every vocabulary: padding, start, end, unknown. A model trained elsewhere may come with a
-vocabulary that numbers SentencePiece's pieces otherwise, or leaves some out; a tokenizer then keeps it as well.
+vocabulary that numbers SentencePiece's pieces otherwise, or leaves some out; a tokenizer then keeps it as well. What is
+no language, such as the brackets of a tree, has a list of symbols instead (`Symbols`).
 """
 
 from __future__ import annotations
@@ -151,6 +152,61 @@ class Tokenizer:
                 texts[number] += piece.removeprefix("▁")
         return texts
 
+    def begins(self) -> np.ndarray:
+        """Whether each token begins a word; the end symbol is a word of its own. (V,)"""
+        pieces = self.pieces(range(self.vocab_size))
+        return np.array([piece.startswith("▁") or number == EOS for number, piece in enumerate(pieces)])
+
+    def save(self, folder: Path, name: str) -> None:
+        (folder / f"{name}.model").write_bytes(self.model)
+        # "numbers" where they differ from SentencePiece's and are read again; "vocab" is for people to read.
+        write_list(
+            folder / f"{name}.{'vocab' if self.vocabulary is None else 'numbers'}.json",
+            self.pieces(range(self.vocab_size)),
+        )
+
+
+NAMES = ("<pad>", "<s>", "</s>", "<unk>")  # of the four symbols, in their order
+
+
+class Symbols(Tokenizer):
+    """A closed list of symbols, written with a space between; there is nothing inside them to be split."""
+
+    def __init__(self, vocabulary: Sequence[str]) -> None:
+        """vocabulary: the four symbols that every one has, then the others."""
+        if tuple(vocabulary[: len(NAMES)]) != NAMES or len(set(vocabulary)) != len(vocabulary):
+            raise ValueError("no list of different symbols")
+        self.vocabulary = list(vocabulary)
+        self.numbers = {symbol: number for number, symbol in enumerate(self.vocabulary)}
+        self.model = b""
+
+    @classmethod
+    def of(cls, symbols: Iterable[str]) -> Symbols:
+        return cls([*NAMES, *dict.fromkeys(symbols)])
+
+    def encode(self, sentences: Sequence[str], threads: int = 0) -> list[list[int]]:
+        return [[*(self.numbers.get(symbol, UNK) for symbol in text.split(" ") if symbol), EOS] for text in sentences]
+
+    def decode_all(self, sequences: Sequence[Sequence[int]]) -> list[str]:
+        return [" ".join(self.pieces([token for token in tokens if token > EOS])) for tokens in sequences]
+
+    def words(self, tokens: Sequence[int]) -> list[int]:
+        numbers, word = [], -1
+        for token in tokens:
+            word += token not in (PAD, BOS, EOS)
+            numbers.append(-1 if token in (PAD, BOS, EOS) else word)
+        return numbers
+
+    def begins(self) -> np.ndarray:
+        return np.ones(self.vocab_size, dtype=bool)
+
+    def save(self, folder: Path, name: str) -> None:
+        write_list(folder / f"{name}.symbols.json", self.pieces(range(self.vocab_size)))
+
+
+def write_list(path: Path, pieces: list[str]) -> None:
+    path.write_text(json.dumps(pieces, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+
 
 @dataclass(frozen=True)
 class TokenizerPair:
@@ -176,13 +232,7 @@ class TokenizerPair:
         folder.mkdir(parents=True)
         models = {"shared": self.source} if self.shared else {"source": self.source, "target": self.target}
         for name, tokenizer in models.items():
-            (folder / f"{name}.model").write_bytes(tokenizer.model)
-            vocabulary = tokenizer.pieces(range(tokenizer.vocab_size))
-            # "numbers" where they differ from SentencePiece's and are read again; "vocab" is for people to read.
-            kind = "vocab" if tokenizer.vocabulary is None else "numbers"
-            (folder / f"{name}.{kind}.json").write_text(
-                json.dumps(vocabulary, ensure_ascii=False, indent=0) + "\n", encoding="utf-8"
-            )
+            tokenizer.save(folder, name)
 
     @classmethod
     def load(cls, folder: Path) -> TokenizerPair:
@@ -200,6 +250,9 @@ class TokenizerPair:
 
 
 def load_one(folder: Path, name: str) -> Tokenizer:
+    symbols = folder / f"{name}.symbols.json"
+    if symbols.exists():
+        return Symbols(json.loads(symbols.read_text(encoding="utf-8")))
     numbers = folder / f"{name}.numbers.json"
     vocabulary = json.loads(numbers.read_text(encoding="utf-8")) if numbers.exists() else None
     return Tokenizer((folder / f"{name}.model").read_bytes(), vocabulary)

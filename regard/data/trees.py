@@ -166,7 +166,7 @@ class _Reader:
     def take_leaf(self, tag: str, word: str) -> Tree | None:
         """As `take` of "(", the tag, the word and ")"."""
         self._open()
-        self.builder.put(_plain(word), tag)
+        self.builder.put(plain_word(word), tag)
         self.label, self.fresh = None, False
         return None if self.builder.opened else self.builder.tree()
 
@@ -185,7 +185,7 @@ class _Reader:
             self._check(self.builder.close())
         elif self.words:
             for word in self.words:  # where there are several, the tag is each one's
-                self.builder.put(_plain(word), self.label)
+                self.builder.put(plain_word(word), self.label)
         else:
             self._check(Bracket(self.label, 0, 0))
         self.label, self.fresh, self.words = None, False, []
@@ -261,7 +261,8 @@ def _escaped(word: str) -> str:
     return word.replace("(", "-LRB-").replace(")", "-RRB-")
 
 
-def _plain(word: str) -> str:
+def plain_word(word: str) -> str:
+    """A word of a bracket file as it is in memory."""
     return word.replace("-LRB-", "(").replace("-RRB-", ")")
 
 

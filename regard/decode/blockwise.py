@@ -16,13 +16,13 @@ Departures from the paper: none. Acceptance is exact; its looser criteria (§5),
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from regard.decode.search import Hypothesis, SearchOptions
+from regard.decode.search import Hypothesis, SearchOptions, State, work
 
 
 class BlockStep(Protocol):
@@ -48,31 +48,50 @@ class BlockStep(Protocol):
 
 
 @dataclass
-class Growing:
-    """A sentence in its slot."""
+class BlockState(State):
+    """What is known of the sentences in the slots, one hypothesis each."""
 
-    number: int
-    limit: int  # the most tokens it may get
-    fed: list[int]  # (k,), what goes into the model next: the last certain token, then proposals
-    tokens: list[int] = field(default_factory=list)  # certain
-    log_prob: float = 0.0
-    calls: int = 0
-    finished: bool = False
+    fed: Tensor  # (B, k), what goes into the model next: the last certain token, then proposals
+    calls: Tensor  # (B,)
 
-    def accept(self, said: list[int], log_probs: list[float], end: int) -> int:
-        """Take what is certain of what a call has said; gives the place from which to go on.
+    @classmethod
+    def of(cls, slots: int, room: int, k: int, options: SearchOptions, device: torch.device) -> BlockState:
+        """Room for so many tokens of each, and for the proposals behind the last."""
+        plain = State.empty(slots, room + k, options, device)
+        return cls(**vars(plain), fed=plain.length.new_zeros(slots, k), calls=torch.zeros_like(plain.length))
 
-        said: (k,), the most probable token after each one fed   log_probs: (k,)
-        """
-        self.calls += 1
-        place = 0
-        while True:
-            self.tokens.append(said[place])
-            self.log_prob += log_probs[place]
-            self.finished = said[place] == end or len(self.tokens) == self.limit
-            if self.finished or place + 1 == len(said) or self.fed[place + 1] != said[place]:
-                return place
-            place += 1
+    def enter(self, slots: Tensor, limits: Tensor, alive: int) -> None:
+        super().enter(slots, limits, alive)
+        self.calls[slots] = 0
+
+    def hypotheses(self, slots: Sequence[int]) -> list[list[Hypothesis]]:
+        counts = self.calls[list(slots)].tolist()
+        found = super().hypotheses(slots)
+        return [[replace(one, calls=calls) for one in each] for each, calls in zip(found, counts, strict=True)]
+
+
+class Blocks:
+    """Slots made for one search, given up when nobody waits for them: a `regard.decode.search.Bench`."""
+
+    late = 0
+
+    def __init__(self, step: BlockStep, slots: int, room: int, options: SearchOptions, device: torch.device) -> None:
+        self.step, self.options = step, options
+        self.state = BlockState.of(slots, room, step.k, options, device)
+
+    def begin(self) -> BlockState:
+        return self.state
+
+    def advance(self, steps: int) -> None:
+        advance(self.step, self.state, self.options, int(self.state.here.max()) + self.step.k)
+
+    def done(self) -> list[bool]:
+        flags: list[bool] = self.state.done.tolist()
+        return flags
+
+    def keep(self, slots: Tensor) -> BlockState:
+        self.state = self.state.keep(slots)
+        return self.state
 
 
 def decode_blocks(
@@ -88,58 +107,43 @@ def decode_blocks(
     `limits`: the most tokens each sentence may get. At most `slots` sentences are at work at a time (0: all of them);
     `progress` is told how many are done.
     """
-    found: dict[int, Growing] = {}
-    waiting = [Growing(number, limit, [options.start] * step.k) for number, limit in enumerate(limits)][::-1]
-    inside: list[Growing | None] = [None] * min(slots or len(limits), len(limits))
-    while inside := settle(step, inside, waiting, device):
-        advance(step, inside, options, device)
-        for slot, sentence in enumerate(inside):
-            if sentence and sentence.finished:
-                found[sentence.number], inside[slot] = sentence, None
-        if progress and None in inside:
-            progress(len(found))
-    every = [found[number] for number in range(len(limits))]
-    log_probs, lengths = torch.tensor([s.log_prob for s in every]), torch.tensor([len(s.tokens) for s in every])
-    scores = options.normalise(log_probs, lengths).tolist()
-    return [Hypothesis(s.tokens, s.log_prob, score, s.calls) for s, score in zip(every, scores, strict=True)]
+    if not limits:
+        return []
+    bench = Blocks(step, min(slots or len(limits), len(limits)), max(limits), options, device)
+    return [best for (best,) in work(bench, [step], limits, device, progress)]
 
 
-def settle(
-    step: BlockStep, inside: list[Growing | None], waiting: list[Growing], device: torch.device
-) -> list[Growing | None]:
-    """Give the free slots to sentences that wait, or give them up where none does."""
-    free = [slot for slot, sentence in enumerate(inside) if sentence is None]
-    if not waiting:
-        kept = [slot for slot, sentence in enumerate(inside) if sentence is not None]
-        if free and kept:
-            step.keep(torch.tensor(kept, device=device))
-        return [inside[slot] for slot in kept]
-    if 4 * len(free) < len(inside):  # a few new sentences at a time are not worth a pass of the encoder
-        return inside
-    free = free[: len(waiting)]
-    entering = [waiting.pop() for _ in free]
-    for slot, sentence in zip(free, entering, strict=True):
-        inside[slot] = sentence
-    step.enter(torch.tensor(free, device=device), [sentence.number for sentence in entering])
-    return inside
+def advance(step: BlockStep, state: BlockState, options: SearchOptions, longest: int) -> None:
+    """One call: 1 to k tokens more in every slot. In slots that are done something goes on too, at their last place."""
+    here, places = state.here, torch.arange(step.k, device=state.fed.device)
+    fed = state.fed.masked_fill((here == 0)[:, None], options.start)
+    log_probs, said = most_probable(step(fed, here, longest), options)  # (B, k)
+    room_left = here[:, None] + places[1:] < state.limit[:, None]
+    right = (fed[:, 1:] == said[:, :-1]) & (said[:, :-1] != options.end) & room_left
+    last = right.cumprod(1).sum(1)  # (B,), the place of the last token that is certain
+    certain = places <= last[:, None]
+    at = here[:, None] + places
+    tokens = state.tokens[:, 0].scatter(1, at, torch.where(certain, said, state.tokens[:, 0].gather(1, at)))
+    state.tokens, state.length = tokens[:, None], here + last + 1
+    state.log_probs = state.log_probs + (log_probs * certain).sum(1, keepdim=True)
+    newest = said.gather(1, last[:, None])
+    over = (newest[:, 0] == options.end) | (state.length >= state.limit)
+    state.calls = state.calls + ~state.done
+    ending = (over & ~state.done)[:, None]
+    scores = options.normalise(state.log_probs, state.length[:, None])
+    state.found_scores = torch.where(ending, scores, state.found_scores)
+    state.found_log_probs = torch.where(ending, state.log_probs, state.found_log_probs)
+    state.found_length = torch.where(ending, state.length[:, None], state.found_length)
+    state.found_tokens = torch.where(ending[:, :, None], state.tokens, state.found_tokens)
+    state.done = state.done | over
+    _, proposed = most_probable(step.propose(last), options)
+    state.fed = torch.cat([newest, proposed], 1)
 
 
-def advance(step: BlockStep, inside: Sequence[Growing | None], options: SearchOptions, device: torch.device) -> None:
-    """One call: 1 to k tokens more for every sentence. In free slots something goes on too."""
-    fed = [sentence.fed if sentence else [options.start] * step.k for sentence in inside]
-    positions = [len(sentence.tokens) if sentence else 0 for sentence in inside]
-    logits = step(torch.tensor(fed, device=device), torch.tensor(positions, device=device), max(positions) + step.k)
+def most_probable(logits: Tensor, options: SearchOptions) -> tuple[Tensor, Tensor]:
+    """The most probable token that may come, and its log-probability. (…, V) → (…), (…)"""
     total = logits.logsumexp(-1)  # before anything is barred: what is left keeps its probability
-    banned = torch.tensor(options.banned, dtype=torch.long, device=device)
-    values, tokens = logits.index_fill_(-1, banned, -torch.inf).max(-1)
-    said, log_probs = tokens.tolist(), (values - total).tolist()
-    places = [
-        sentence.accept(said[slot], log_probs[slot], options.end) if sentence else 0
-        for slot, sentence in enumerate(inside)
-    ]
-    if all(sentence is None or sentence.finished for sentence in inside):
-        return
-    proposed = step.propose(torch.tensor(places, device=device)).index_fill_(-1, banned, -torch.inf).argmax(-1)
-    for sentence, proposals in zip(inside, proposed.tolist(), strict=True):
-        if sentence:
-            sentence.fed = [sentence.tokens[-1], *proposals]
+    for token in options.banned:
+        logits[..., token] = -torch.inf
+    values, tokens = logits.max(-1)
+    return values - total, tokens

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from regard.models.stepping import TransformerStep
+from regard.models.stepping import ModelStep
 
 
 class Ensemble:
     """Steps of several models with one vocabulary, as one step."""
 
-    def __init__(self, steps: Sequence[TransformerStep]) -> None:
+    def __init__(self, steps: Sequence[ModelStep]) -> None:
         self.steps = steps
 
     def enter(self, slots: Tensor, sentences: Sequence[int]) -> None:

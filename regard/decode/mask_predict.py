@@ -172,18 +172,19 @@ class MaskPredictor(Translator):
         return self.model(src, src_layout, *rectangle(targets, self.device))
 
     @torch.inference_mode()
-    def attend(self, translation: Translation) -> dict[str, Tensor]:
-        """Every attention of one translation: module path → (H, Q, K). Each target token looks from behind a mask, with
-        all others known: in training, places that are not hidden answer for nothing, and look about at random."""
+    def look(self, translation: Translation) -> tuple[dict[str, Tensor], Tensor]:
+        """Every attention of one translation, and logits (T, V). Each target token looks from behind a mask, with all
+        others known: in training, places that are not hidden answer for nothing, and look about at random."""
         tokens, T = translation.target_tokens, len(translation.target_tokens)
         rows = [[*tokens[:i], MASK, *tokens[i + 1 :]] for i in range(T)]
         with capture(self.model) as maps:
-            self.feed([translation.source_tokens] * T, rows)
+            logits = self.feed([translation.source_tokens] * T, rows)
         each = torch.arange(T, device=self.device)
-        return {
+        found = {
             path: weights[0] if path.startswith("encoder") else weights[each, :, each].transpose(0, 1)
             for path, weights in maps.items()
         }
+        return found, logits[each, each]
 
     def align(self, translations: Sequence[Translation]) -> list[list[tuple[int, int]]]:
         path = self.alignment_path

@@ -8,44 +8,53 @@ hypotheses grow by, at the first step that needs it.
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any, Generic, TypeVar
 
 import torch
+from torch import Tensor
 
+from regard.decode import blockwise
+from regard.decode.blockwise import BlockState
 from regard.decode.search import SearchOptions, State, advance
-from regard.models.stepping import TransformerStep
+from regard.models.blockwise import TransformerBlockStep
+from regard.models.stepping import ModelStep
 
 STRIDE = 32  # positions by which recordings differ
+S = TypeVar("S", bound=State)
 
 
-class Recorded:
-    """Slots for sentences of bounded length with the recorded steps of a search: a `regard.decode.search.Bench`."""
+class Recorded(Generic[S]):
+    """Slots with the recorded steps of a search: a `regard.decode.search.Bench`.
+
+    advance(state, longest): a step of the search, which gives `state` other tensors
+    room: the positions there is place for
+    growth: by how many a hypothesis can grow in a step
+    ahead: how many beyond it are looked at
+    """
 
     late = 1
 
-    def __init__(self, step: TransformerStep, slots: int, source_room: int, room: int, options: SearchOptions) -> None:
-        """source_room, room: the longest source and the longest output there is place for."""
-        self.step, self.options, self.slots, self.source_room = step, options, slots, source_room
-        self.device = step.device
-        self.room = -(-room // STRIDE) * STRIDE
-        step.reserve(slots, source_room, self.room)
-        self.state = State.empty(slots, self.room, options, self.device)
+    def __init__(self, state: S, advance: Callable[[S, int], None], room: int, growth: int = 1, ahead: int = 0) -> None:
+        self.state, self.compute_step, self.room, self.growth, self.ahead = state, advance, room, growth, ahead
+        self.device = state.done.device
         self.recordings: dict[int, torch.cuda.CUDAGraph] = {}
         self.on_gpu = self.device.type == "cuda"
         self.pool = torch.cuda.graph_pool_handle() if self.on_gpu else None
         # What is done is copied out behind each step and looked at behind the next: no step waits for the host.
-        self.flags = [torch.zeros(slots, dtype=torch.bool, pin_memory=self.on_gpu) for _ in range(2)]
+        self.flags = [torch.zeros(len(state.done), dtype=torch.bool, pin_memory=self.on_gpu) for _ in range(2)]
         self.copied = [torch.cuda.Event() for _ in range(2)] if self.on_gpu else []
         self.turn = 0
 
-    def begin(self) -> State:
+    def begin(self) -> S:
         self.state.done.fill_(True)
         self.state.limit.fill_(1)
         self.turn = 0
         return self.state
 
-    def advance(self, longest: int) -> None:
-        reach = min(-(-longest // STRIDE) * STRIDE, self.room)
+    def advance(self, steps: int) -> None:
+        reach = min(rounded(steps * self.growth + self.ahead), self.room)
         if reach in self.recordings:
             self.recordings[reach].replay()
             return
@@ -63,13 +72,17 @@ class Recorded:
             return [False] * len(self.flags[old])
         if self.on_gpu:
             self.copied[old].synchronize()
-        return self.flags[old].tolist()
+        flags: list[bool] = self.flags[old].tolist()
+        return flags
+
+    def keep(self, slots: Tensor) -> None:
+        """They stay."""
 
     def compute(self, reach: int) -> None:
         """What is recorded: a step whose results go where its operands were."""
         after = replace(self.state)
-        advance(self.step, after, self.options, reach)
-        for field in fields(State):
+        self.compute_step(after, reach)
+        for field in fields(self.state):
             getattr(self.state, field.name).copy_(getattr(after, field.name))
 
     def record(self, reach: int) -> torch.cuda.CUDAGraph:
@@ -79,3 +92,38 @@ class Recorded:
         with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
             self.compute(reach)
         return graph
+
+
+def rounded(positions: int) -> int:
+    return -(-positions // STRIDE) * STRIDE
+
+
+@dataclass(frozen=True)
+class KeptBench:
+    """A model's step with the slots it is at work in.
+
+    source_room, room: the longest source and the longest output there is place for
+    """
+
+    step: ModelStep
+    recorded: Recorded[Any]
+
+    @classmethod
+    def of_search(cls, step: ModelStep, slots: int, source_room: int, room: int, options: SearchOptions) -> KeptBench:
+        room = rounded(room)
+        step.reserve(slots, source_room, room)
+        state = State.empty(slots, room, options, step.device)
+        return cls(step, Recorded(state, lambda after, longest: advance(step, after, options, longest), room))
+
+    @classmethod
+    def of_blocks(
+        cls, step: TransformerBlockStep, slots: int, source_room: int, room: int, options: SearchOptions
+    ) -> KeptBench:
+        state = BlockState.of(slots, room, step.k, options, step.device)
+        room = rounded(room + step.k)
+        step.reserve(slots, source_room, room)
+
+        def call(after: BlockState, longest: int) -> None:
+            blockwise.advance(step, after, options, longest)
+
+        return cls(step, Recorded(state, call, room, growth=step.k, ahead=step.k))

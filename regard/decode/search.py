@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Protocol
+from typing import Protocol, Self
 
 import torch
 from torch import Tensor
@@ -95,18 +95,22 @@ class Sampler(Protocol):
 
 
 class Bench(Protocol):
-    """Slots that outlast a search, where a device would rather repeat what it did before."""
+    """Where sentences are at work: so many slots, their state, and what a step does to it. `Fresh` is made for one
+    search; on a GPU slots outlast it, since that would rather repeat what it did before (`regard.decode.recorded`)."""
 
     late: int  # how many steps ago `done` was true
 
     def begin(self) -> State:
         """The state of all slots, nobody in them."""
 
-    def advance(self, longest: int) -> None:
-        """One token more for every living hypothesis."""
+    def advance(self, steps: int) -> None:
+        """One step more in every slot. steps: how many, with this one, the sentence that is there longest has made"""
 
     def done(self) -> list[bool]:
         """Which slots were done, so many steps ago."""
+
+    def keep(self, slots: Tensor) -> State | None:
+        """Go on with these slots alone, in this order, where they need not stay."""
 
 
 @dataclass(frozen=True)
@@ -183,8 +187,8 @@ class State:
         self.length[slots], self.limit[slots], self.done[slots] = 0, limits, False
         self.found_scores[slots] = -torch.inf
 
-    def keep(self, slots: Tensor) -> State:
-        return State(*(getattr(self, item.name)[slots] for item in fields(self)))
+    def keep(self, slots: Tensor) -> Self:
+        return type(self)(*(getattr(self, item.name)[slots] for item in fields(self)))
 
     def hypotheses(self, slots: Sequence[int]) -> list[list[Hypothesis]]:
         """What was found in these slots."""
@@ -200,6 +204,39 @@ class State:
         ]
 
 
+class Fresh:
+    """Slots made for one search, given up when nobody waits for them."""
+
+    late = 0
+
+    def __init__(
+        self,
+        step: Step,
+        slots: int,
+        room: int,
+        options: SearchOptions,
+        device: torch.device,
+        constraints: Sequence[Constraint] = (),
+        sampler: Sampler | None = None,
+    ) -> None:
+        self.step, self.options, self.constraints, self.sampler, self.room = step, options, constraints, sampler, room
+        self.state = State.empty(slots, room, options, device)
+
+    def begin(self) -> State:
+        return self.state
+
+    def advance(self, steps: int) -> None:
+        advance(self.step, self.state, self.options, min(steps, self.room), self.constraints, self.sampler)
+
+    def done(self) -> list[bool]:
+        flags: list[bool] = self.state.done.tolist()
+        return flags
+
+    def keep(self, slots: Tensor) -> State:
+        self.state = self.state.keep(slots)
+        return self.state
+
+
 def search(
     step: Step,
     limits: Sequence[int],
@@ -209,27 +246,39 @@ def search(
     progress: Callable[[int], None] | None = None,
     constraints: Sequence[Constraint] = (),
     sampler: Sampler | None = None,
-    bench: Bench | None = None,
 ) -> list[list[Hypothesis]]:
     """The `n_best` best hypotheses of each sentence, best first; none where the constraints leave none.
 
     `limits`: the most tokens each sentence may get. At most `slots` sentences are at work at a time (0: all of them);
-    `progress` is told how many are done. With a `sampler` each hypothesis is drawn on its own. A `bench` has slots of
-    its own, which stay as they are.
+    `progress` is told how many are done. With a `sampler` each hypothesis is drawn on its own.
     """
-    found: list[list[Hypothesis]] = [[] for _ in limits]
     if not limits:
-        return found
-    state = (
-        bench.begin() if bench else State.empty(min(slots or len(limits), len(limits)), max(limits), options, device)
-    )
+        return []
+    n = min(slots or len(limits), len(limits))
+    bench = Fresh(step, n, max(limits), options, device, constraints, sampler)
+    parts: list[Part] = [step, *constraints, *([sampler] if sampler else [])]
+    return work(bench, parts, limits, device, progress, alive=options.beam_size if sampler else 1)
+
+
+class Part(Protocol):
+    """What has something for each slot, as the state has."""
+
+    def enter(self, slots: Tensor, sentences: Sequence[int]) -> None: ...
+    def keep(self, slots: Tensor) -> None: ...
+
+
+def work(
+    bench: Bench,
+    parts: Sequence[Part],
+    limits: Sequence[int],
+    device: torch.device,
+    progress: Callable[[int], None] | None = None,
+    alive: int = 1,
+) -> list[list[Hypothesis]]:
+    """Bring every sentence through a slot of the bench. `alive`: with how many hypotheses it begins."""
+    found: list[list[Hypothesis]] = [[] for _ in limits]
+    state = bench.begin()
     n = len(state.done)
-    parts: list[Step | Constraint | Sampler] = [
-        step,
-        *constraints,
-    ]  # what has something for each slot, as the state has
-    if sampler:
-        parts.append(sampler)
     inside: list[int | None] = [None] * n  # which sentence each slot has
     waiting, steps = list(range(len(limits)))[::-1], [0] * n
 
@@ -243,21 +292,16 @@ def search(
             inside[slot], steps[slot] = sentence, 0
         places = torch.tensor(free, device=device)
         new_limits = torch.tensor([limits[sentence] for sentence in sentences], device=device)
-        state.enter(places, new_limits, alive=options.beam_size if sampler else 1)
+        state.enter(places, new_limits, alive)
         for part in parts:
             part.enter(places, sentences)
 
     fill()
     while (working := sum(sentence is not None for sentence in inside)) > 0:
         steps = [count + 1 for count in steps]
-        longest = min(max(steps), max(limits))
-        if bench:
-            bench.advance(longest)
-        else:
-            advance(step, state, options, longest, constraints, sampler)
-        over = bench.done() if bench else state.done.tolist()
-        late = bench.late if bench else 0  # of a sentence that has just entered nothing is known yet
-        done = [slot for slot in range(n) if over[slot] and inside[slot] is not None and steps[slot] > late]
+        bench.advance(max(steps))
+        over = bench.done()  # of a sentence that has just entered nothing is known yet, where that comes late
+        done = [slot for slot in range(n) if over[slot] and inside[slot] is not None and steps[slot] > bench.late]
         if waiting and 4 * len(done) < working:  # a few new sentences at a time are not worth a pass of the encoder
             continue
         for slot, hypotheses in zip(done, state.hypotheses(done) if done else (), strict=True):
@@ -267,12 +311,13 @@ def search(
             progress(len(limits) - len(waiting) - (working - len(done)))
         fill()
         left = [slot for slot, sentence in enumerate(inside) if sentence is not None]
-        if len(left) < n and not bench:
-            kept = torch.tensor(left, device=device, dtype=torch.long)
-            state, n = state.keep(kept), len(left)
-            inside, steps = [inside[slot] for slot in left], [steps[slot] for slot in left]
-            for part in parts if left else ():
-                part.keep(kept)
+        if 0 < len(left) < n:
+            kept = torch.tensor(left, device=device)
+            if (smaller := bench.keep(kept)) is not None:
+                state, n = smaller, len(left)
+                inside, steps = [inside[slot] for slot in left], [steps[slot] for slot in left]
+                for part in parts:
+                    part.keep(kept)
     return found
 
 

@@ -21,13 +21,15 @@ from regard.decode.constraints import Coverage, Forbidden, MinLength, NoRepeats,
 from regard.decode.engine import Engine
 from regard.decode.ensemble import Ensemble
 from regard.decode.phrases import Spelling, automaton
-from regard.decode.recorded import Recorded
+from regard.decode.recorded import KeptBench
 from regard.decode.sampling import Drawer, Sampling
-from regard.decode.search import Constraint, Hypothesis, SearchOptions, search
+from regard.decode.search import Constraint, Hypothesis, SearchOptions, search, work
 from regard.errors import RegardError
 from regard.models.blockwise import TransformerBlockStep
-from regard.models.stepping import TransformerStep
-from regard.models.transformer import Transformer
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.families import step_of
+from regard.models.stepping import ModelStep
+from regard.models.transformer import a_transformer
 from regard.nn.attention import capture, recording
 from regard.nn.layout import Packed, Padded
 
@@ -81,18 +83,18 @@ class Translator:
     def __init__(
         self,
         name: str,
-        model: Transformer,
+        model: EncoderDecoder,
         tokenizers: TokenizerPair,
         config: DecodeConfig,
-        partners: Sequence[Transformer] = (),
+        partners: Sequence[EncoderDecoder] = (),
         engine: Engine | None = None,
     ) -> None:
         self.name, self.model, self.tokenizers, self.config = name, model.eval(), tokenizers, config
         self.engine = engine
         self.partners = [partner.eval() for partner in partners]
         self.spelling = Spelling(tokenizers.target)
-        self.in_precision: dict[str, list[Transformer]] = {}
-        self.benches: dict[tuple[SearchOptions, int, int, int, str], Recorded] = {}
+        self.in_precision: dict[str, list[EncoderDecoder]] = {}
+        self.benches: dict[tuple[object, ...], KeptBench] = {}
 
     def named_modules(self) -> Iterator[tuple[str, nn.Module]]:
         """The network's modules, so that `capture` takes a translator too."""
@@ -120,7 +122,7 @@ class Translator:
         for key in changes:
             if key in FOREIGN[self.task]:
                 raise RegardError(foreign(self.task, key))
-        return read_section(DecodeConfig, {**vars(self.config), **changes}, "decode.")
+        return read_section(type(self.config), {**vars(self.config), **changes}, "decode.")
 
     @torch.inference_mode()
     def search(
@@ -205,9 +207,9 @@ class Translator:
         limits = [self.limit(len(source), demand, config) for source, demand in zip(ordered, asked, strict=True)]
         watched = self.alignment_layer if config.coverage_penalty else None
         models = self.networks(config.precision)
-        steps = [TransformerStep(model, ordered, beam, watched) for model in models]
-        step = Ensemble(steps) if self.partners else steps[0]
-        constraints = self.constraints(config, asked, barred, beam)
+        steps = [self.stepping(model, ordered, beam, watched) for model in models]
+        step: ModelStep | Ensemble = Ensemble(steps) if self.partners else steps[0]
+        constraints = self.constraints(config, asked, barred, beam, ordered)
         if config.coverage_penalty:
             constraints.append(Coverage(step, config.coverage_penalty))
         sampling = Sampling(config.temperature, config.top_k, config.top_p, config.seed)
@@ -215,23 +217,35 @@ class Translator:
         if config.blockwise:
             if constraints or sampler or self.partners:
                 raise RegardError("Blockwise decoding knows no constraints, samples or ensembles: leave it out.")
-            blocks = self.block_step(ordered, n_best, config.precision)
-            whole = decode_blocks(blocks, limits, options, self.device, config.batch_sentences, progress)
-            return [[one] for _, one in sorted(zip(order, whole, strict=True), key=lambda pair: pair[0])]
-        bench = None
+            if n_best > 1:
+                raise RegardError(
+                    "Blockwise decoding finds what greedy search finds, one translation: leave out n_best."
+                )
         if config.recorded and not (constraints or sampler or self.partners):
             bench = self.bench(ordered, limits, options, config)
-            step = bench.step
-        found = search(
-            step, limits, options, self.device, config.batch_sentences, progress=progress, constraints=constraints,
-            sampler=sampler, bench=bench,
-        )  # fmt: skip
+            found = work(bench.recorded, [bench.step], limits, self.device, progress)
+        elif config.blockwise:
+            blocks = self.block_step(ordered, config.precision)
+            slots = config.batch_sentences
+            found = [[one] for one in decode_blocks(blocks, limits, options, self.device, slots, progress)]
+        else:
+            found = search(
+                step, limits, options, self.device, config.batch_sentences, progress=progress, constraints=constraints,
+                sampler=sampler,
+            )  # fmt: skip
         return [hypotheses for _, hypotheses in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
 
-    def networks(self, precision: str) -> list[Transformer]:
+    def stepping(
+        self, model: EncoderDecoder, sources: list[list[int]], beam: int, watched: int | None = None
+    ) -> ModelStep:
+        """A model in the middle of producing sequences."""
+        return step_of(model, sources, beam, watched)
+
+    def networks(self, precision: str) -> list[EncoderDecoder]:
         """The models in the precision that is asked for. Their weights must not change afterwards."""
         if precision == "auto":
-            precision = "bfloat16" if self.device.type == "cuda" else "float32"
+            half = self.device.type == "cuda" and all(model.bears_half for model in (self.model, *self.partners))
+            precision = "bfloat16" if half else "float32"
         if precision not in self.in_precision:
             models, kind = [self.model, *self.partners], getattr(torch, precision)
             same = all(parameter.dtype == kind for model in models for parameter in model.parameters())
@@ -240,23 +254,33 @@ class Translator:
 
     def bench(
         self, sources: list[list[int]], limits: list[int], options: SearchOptions, config: DecodeConfig
-    ) -> Recorded:
+    ) -> KeptBench:
         """Slots that are ready for these sources: those of an earlier search like this one, where there are."""
         slots = min(config.batch_sentences, 2 ** (len(sources) - 1).bit_length())
         source_room, room = max(32, 2 ** (len(sources[0]) - 1).bit_length()), -(-max(limits) // 64) * 64
-        key = options, slots, source_room, room, config.precision
+        key = options, slots, source_room, room, config.precision, config.blockwise
         if key not in self.benches:
             if len(self.benches) == BENCHES:
                 self.benches.pop(next(iter(self.benches)))  # the oldest: they take memory
-            step = TransformerStep(self.networks(config.precision)[0], sources, options.beam_size)
-            self.benches[key] = Recorded(step, slots, source_room, room, options)
+            if config.blockwise:
+                self.benches[key] = KeptBench.of_blocks(
+                    self.block_step(sources, config.precision), slots, source_room, room, options
+                )
+            else:
+                step = self.stepping(self.networks(config.precision)[0], sources, options.beam_size)
+                self.benches[key] = KeptBench.of_search(step, slots, source_room, room, options)
         self.benches[key].step.sources = sources
         return self.benches[key]
 
     def constraints(
-        self, config: DecodeConfig, demands: Sequence[Demand], barred: np.ndarray | None, beam: int
+        self,
+        config: DecodeConfig,
+        demands: Sequence[Demand],
+        barred: np.ndarray | None,
+        beam: int,
+        sources: Sequence[Sequence[int]],
     ) -> list[Constraint]:
-        """What is asked of outputs, the search told only what matters to it."""
+        """What is asked of outputs, the search told only what matters to it. `sources`: what each is an output of."""
         constraints: list[Constraint] = []
         if config.min_length > 1:
             constraints.append(MinLength(config.min_length, EOS))
@@ -290,10 +314,8 @@ class Translator:
                 raise RegardError(f"The required phrase {phrase!r} has {len(tokens)} tokens: at most {LONGEST_PHRASE}.")
         return Demand(prefix, required)
 
-    def block_step(self, sources: list[list[int]], n_best: int, precision: str) -> TransformerBlockStep:
+    def block_step(self, sources: list[list[int]], precision: str) -> TransformerBlockStep:
         """The model as blockwise decoding asks for it."""
-        if n_best > 1:
-            raise RegardError("Blockwise decoding finds what greedy search finds, one translation: leave out n_best.")
         (model,) = self.networks(precision)
         heads = model.block_heads
         if heads is None:
@@ -301,17 +323,19 @@ class Translator:
                 f"{self.name} predicts one token at a time: train block heads for it with init, model.block_heads = 4 "
                 'and train.freeze = "base", or decode without blockwise.'
             )
-        return TransformerBlockStep(model, heads, sources)
+        return TransformerBlockStep(a_transformer(model, "Blockwise decoding"), heads, sources)
 
     @property
     def alignment_path(self) -> str:
         """The attention from which word alignments are read."""
-        return f"decoder.layers.{self.alignment_layer}.cross_attn"
+        return self.model.cross_attentions[self.alignment_layer]
 
     @property
     def alignment_layer(self) -> int:
         """Its layer, from 0."""
-        layer, n_layers = self.config.alignment_layer, len(self.model.decoder.layers)
+        layer, n_layers = self.config.alignment_layer, len(self.model.cross_attentions)
+        if not n_layers:
+            raise RegardError(f"{self.name} has no attention to the source, and so neither alignments nor coverage.")
         if not -n_layers <= layer < n_layers:
             raise RegardError(f"decode.alignment_layer = {layer}: the decoder has layers 0 to {n_layers - 1}.")
         return layer % n_layers
@@ -338,12 +362,25 @@ class Translator:
         tgt, tgt_layout = rectangle([[self.start, *target[:-1]] for target in targets], self.device)
         return self.model(src, src_layout, tgt, tgt_layout)
 
-    @torch.inference_mode()
     def attend(self, translation: Translation) -> dict[str, Tensor]:
         """Every attention of one translation: module path → (H, Q, K)."""
+        return self.look(translation)[0]
+
+    @torch.inference_mode()
+    def look(self, translation: Translation) -> tuple[dict[str, Tensor], Tensor]:
+        """Every attention of one translation, and the logits (T, V) from which each of its tokens was chosen."""
         with capture(self.model) as maps:
-            self.feed([translation.source_tokens], [translation.target_tokens])
-        return {path: weights[0] for path, weights in maps.items()}
+            logits = self.feed([translation.source_tokens], [translation.target_tokens])
+        return {path: weights[0] for path, weights in maps.items()}, logits[0]
+
+    def given(self, source: str, target: str) -> Translation:
+        """A translation that somebody else has made, to be looked into as one of the model's own."""
+        source_tokens = self.tokenizers.source.encode([source])[0]
+        tokens = self.tokenizers.target.encode([target])[0]
+        seen = self.fit(source_tokens)
+        if len(tokens) > self.longest:
+            raise RegardError(f"A target has {len(tokens)} tokens, and the model positions for {self.longest}.")
+        return Translation(source, target, 0.0, 0.0, seen, tokens, len(source_tokens) - len(seen))
 
     def axes(self, translation: Translation, path: str) -> tuple[list[str], list[str]]:
         """The tokens that the rows and the columns of an attention stand for."""

@@ -69,7 +69,9 @@ def rate(recipe: PairRecipe, text: TextSize | None, file: str) -> Iterator[Findi
     train, model = recipe.train, recipe.model
     peak_step = min(train.warmup_steps, train.steps)
     peak = learning_rate(peak_step, model.d_model, train)
-    deep = model.norm == "post" and max(model.n_layers, model.n_decoder_layers) >= DEEP
+    deep = (
+        model.family == "transformer" and model.norm == "post" and max(model.n_layers, model.n_decoder_layers) >= DEEP
+    )
     limit = (HIGH_RATE_DEEP if deep else HIGH_RATE) * model.d_model**-0.5
     key = "train.peak_lr" if train.schedule == "linear" else "train.lr_scale"
     if peak > limit:

@@ -26,7 +26,8 @@ from regard.decode.translator import Translator
 from regard.errors import RegardError, nearest
 from regard.export.engines import MANIFEST, Ctranslate2Engine, Manifest, Settings
 from regard.export.formats import QUANTIZATIONS, digest_of, export
-from regard.models.transformer import Transformer
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.families import FAMILIES
 from regard.training.checkpoint import flush, tensor_digest
 from regard.training.load import WEIGHTS, load_weights
 from regard.training.pairs import load_translator
@@ -131,11 +132,12 @@ def refuse(engine: str, config: DecodeConfig) -> None:
         raise RegardError(f"{asked} cannot honour {' and '.join(refused)}: give the run and use --engine torch.")
 
 
-def shape_alone(folder: Path, manifest: Manifest) -> Transformer:
+def shape_alone(folder: Path, manifest: Manifest) -> EncoderDecoder:
     """A model without numbers, which takes no memory."""
     tokenizers = TokenizerPair.load(folder / "tokenizer")
     with torch.device("meta"):
-        return Transformer(manifest.model, tokenizers.source.vocab_size, tokenizers.target.vocab_size)
+        model = FAMILIES[manifest.model.family].model
+        return model(manifest.model, tokenizers.source.vocab_size, tokenizers.target.vocab_size)
 
 
 def export_within(run: Run, quantization: str, which: str, remark: Callable[[str], None]) -> Path:

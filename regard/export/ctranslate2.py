@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from regard.config import TransformerConfig
 from regard.data.tokenizer import SYMBOLS
 from regard.decode.translator import Translator
-from regard.models.transformer import Transformer
+from regard.models.transformer import Transformer, a_transformer
 from regard.nn.attention import MultiHeadAttention
 from regard.nn.layers import Embedding, FeedForward
 
@@ -37,7 +37,7 @@ def refusals(config: TransformerConfig) -> list[str]:
 
 def write(translator: Translator, folder: Path, quantization: str) -> None:
     """A folder that `ctranslate2.Translator` opens."""
-    spec = specification(translator.model)
+    spec = specification(a_transformer(translator.model, "CTranslate2"))
     for register, side in (
         (spec.register_source_vocabulary, translator.tokenizers.source),
         (spec.register_target_vocabulary, translator.tokenizers.target),

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.config import DecodeConfig, TransformerConfig, read_section
+from regard.config import DecodeConfig, PairModel, read_model, read_section
 from regard.data.batching import in_order_of_length
 from regard.data.files import file_hash
 from regard.data.tokenizer import BOS, EOS, PAD, SYMBOLS, UNK, TokenizerPair
@@ -67,7 +67,7 @@ class Manifest:
 
     format: str
     quantization: str
-    model: TransformerConfig
+    model: PairModel
     decode: DecodeConfig
     weights: str = ""  # the digest of those it was made of
 
@@ -75,7 +75,7 @@ class Manifest:
     def open(cls, folder: Path) -> Manifest:
         try:
             content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-            model = read_section(TransformerConfig, content["model"], "model.")
+            model = read_model(content["model"])
             decode = read_section(DecodeConfig, content["decode"], "decode.")
             return cls(content["format"], content["quantization"], model, decode, content.get("weights", ""))
         except FileNotFoundError:
@@ -86,7 +86,7 @@ class Manifest:
     @property
     def longest(self) -> int:
         """The longest sequence there are positions for."""
-        if self.model.positions == "learned":
+        if self.model.family != "recurrent" and self.model.positions == "learned":
             return self.model.max_positions
         return marian.POSITIONS if self.format == "marian" else POSITIONS
 

@@ -97,7 +97,13 @@ def export(run: Path, to: str, out: Path, quantization: str = "float32", weights
     check_request(to, out, quantization)
     recipe, translator = Run.open(run).pair_recipe, load_translator(run, weights, device="cpu")
     kind = FORMATS[to]
-    refused = kind.refusals(recipe.model)
+    refused = []
+    if recipe.model.family == "transformer":
+        refused = kind.refusals(recipe.model)
+    elif to != "safetensors":
+        refused = [
+            f'A model of model.family = "{recipe.model.family}" is a run of our own alone: --to safetensors holds it'
+        ]
     if recipe.task != "translation" and to != "safetensors":
         refused = [f'A model of task = "{recipe.task}" is a run of our own alone: --to safetensors holds it']
     if refused:

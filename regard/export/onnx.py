@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from regard.decode.translator import Translator
 from regard.export.ctranslate2 import position_rows
-from regard.models.transformer import Transformer
+from regard.models.transformer import Transformer, a_transformer
 from regard.nn.attention import MultiHeadAttention
 from regard.nn.layers import Embedding, FeedForward, PreNorm
 
@@ -36,7 +36,7 @@ OPSET = 18
 
 
 def write(translator: Translator, folder: Path, quantization: str) -> None:
-    model = translator.model
+    model = a_transformer(translator.model, "ONNX")
     layers, (B, W, S, T) = len(model.decoder.layers), (2, 3, 5, 4)  # sizes of the examples, none of them 0 or 1
     b, w, s, t = (torch.export.Dim(name) for name in ("batch", "beam", "source", "past"))
     attention: Any = model.decoder.layers[0].self_attn

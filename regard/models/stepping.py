@@ -1,14 +1,17 @@
-"""The Transformer one token at a time, as a search asks for it (`regard.decode.search.Step`)."""
+"""Models one token at a time, as a search asks for it (`regard.decode.search.Step`): what they share, and the
+Transformer. The others are beside their models."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.transformer import DecoderLayer, Transformer
 from regard.nn import kernels
 from regard.nn.cache import Memory, Past, future
@@ -16,56 +19,50 @@ from regard.nn.layout import Packed, Padded
 from regard.nn.linear import linear
 
 
-class TransformerStep:
+class ModelStep:
     """Decoding of some of many sources, `beam` hypotheses each. Sources must come longest first.
 
-    `watched`: a decoder layer, from 0, whose attention to the source is added up, the mean of its heads.
+    `watched`: an attention to the source, by its place in `cross_attentions`, whose weights are added up, the mean of
+    its heads. What a kind of model keeps for each slot, and for each of the R = B·W hypotheses, its own class says.
     """
 
     def __init__(
-        self, model: Transformer, sources: Sequence[Sequence[int]], beam: int, watched: int | None = None
+        self, model: EncoderDecoder, sources: Sequence[Sequence[int]], beam: int, watched: int | None = None
     ) -> None:
-        self.model, self.sources, self.beam, self.watched = model, sources, beam, watched
-        self.layers: list[tuple[DecoderLayer, Past, Memory]] = []
+        self.network, self.sources, self.beam, self.watched = model, sources, beam, watched
+        self.reserved = False
         self.barred = torch.empty(0)  # (B, 1, S), −∞ where a slot's source has no position
         self.attended = torch.empty(0)  # (B, W, S), the attention each position has had; 1 where there is none
         self.lengths = torch.empty(0)  # (B,), of the sources
-        self.ancestors: Tensor | None = None  # (R, room), which hypothesis of its slot wrote what is kept; by kernels
 
     @property
     def device(self) -> torch.device:
-        return next(self.model.parameters()).device
+        return self.network.output.weight.device
 
     def reserve(self, slots: int, source_room: int, room: int = 0) -> None:
         """Make place for so many sources of at most `source_room` tokens, and for so many tokens of each output; more
         comes when it is needed."""
-        for layer in self.model.decoder.layers:
-            assert isinstance(layer, DecoderLayer)
-            past = Past(layer.self_attn, slots, self.beam, room)
-            self.layers.append((layer, past, Memory(layer.cross_attn, slots, source_room)))
-        self.barred = next(self.model.decoder.parameters()).new_zeros(slots, 1, source_room)
+        self.barred = self.network.output.weight.new_zeros(slots, 1, source_room)
         self.attended = self.barred.new_zeros(slots, self.beam, source_room)
         self.lengths = torch.zeros(slots, dtype=torch.long, device=self.barred.device)
-        if kernels.usable_in_steps(self.barred):
-            room = self.layers[0][1].k.shape[2]
-            self.ancestors = self.lengths.new_zeros(slots * self.beam, room, dtype=torch.int32)
+        self.make_room(slots, source_room, room)
+        self.reserved = True
 
     def enter(self, slots: Tensor, sentences: Sequence[int]) -> None:
         sources = [self.sources[sentence] for sentence in sentences]
         lengths = [len(source) for source in sources]
         layout = Padded.of(lengths).to(slots.device)
         src = Packed.of(lengths).pad(torch.tensor([token for source in sources for token in source]))
-        memory = self.model.encode(src.to(slots.device), layout)
-        if not self.layers:
+        memory = self.network.encode(src.to(slots.device), layout)
+        if not self.reserved:
             self.reserve(len(slots), layout.size)
-        self.lengths[slots] = torch.tensor(lengths, device=slots.device)
         self.barred[slots] = -torch.inf
         self.barred[slots, :, : layout.size] = self.barred.new_zeros(layout.mask.shape).masked_fill_(
             ~layout.mask, -torch.inf
         )[:, None]
         self.attended[slots] = (self.barred[slots] == -torch.inf).to(self.attended.dtype)
-        for _, _, kept in self.layers:
-            kept.enter(slots, memory)
+        self.lengths[slots] = torch.tensor(lengths, device=slots.device)
+        self.put(slots, memory)
 
     def __call__(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
         """tokens: (B, W)   positions: (B,)   → (B, W, V)"""
@@ -74,14 +71,77 @@ class TransformerStep:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """(…, D) → (…, V), in the type of the products"""
-        return linear(hidden, self.model.output.weight, self.model.output.bias)
+        return linear(hidden, self.network.output.weight, self.network.output.bias)
+
+    def reorder(self, parents: Tensor, longest: int) -> None:
+        B, W = parents.shape
+        rows = (parents + W * torch.arange(B, device=parents.device)[:, None]).flatten()
+        if W == 1 or (not rows.is_cuda and bool((rows == torch.arange(B * W)).all())):
+            return
+        if self.watched is not None:
+            self.attended = self.attended.gather(1, parents[:, :, None].expand_as(self.attended))
+        self.move(rows, longest)
+
+    def keep(self, slots: Tensor) -> None:
+        rows = self.rows(slots)
+        self.barred, self.attended, self.lengths = self.barred[slots], self.attended[slots], self.lengths[slots]
+        self.leave(slots, rows)
+
+    def rows(self, slots: Tensor) -> Tensor:
+        """The hypotheses of these slots."""
+        return (slots[:, None] * self.beam + torch.arange(self.beam, device=slots.device)).flatten()
+
+    def make_room(self, slots: int, source_room: int, room: int) -> None:
+        """Tensors that stay where they are until somebody leaves: recorded steps write to them (`decode.recorded`)."""
+        raise NotImplementedError
+
+    def put(self, slots: Tensor, memory: Any) -> None:
+        """What the encoder says of new sources, into their slots; their hypotheses have produced nothing."""
+        raise NotImplementedError
+
+    def hidden(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
+        """What the decoder says at one position more. tokens: (R,)   positions: (R, 1), below `longest`   → (R, D)"""
+        raise NotImplementedError
+
+    def move(self, rows: Tensor, longest: int) -> None:
+        """Hypothesis i goes on from what `rows[i]` was."""
+        raise NotImplementedError
+
+    def leave(self, slots: Tensor, rows: Tensor) -> None:
+        """Go on with these slots and hypotheses alone, in this order."""
+        raise NotImplementedError
+
+
+class TransformerStep(ModelStep):
+    """The Transformer: keys and values of all positions so far. By kernels they stay where they were written, and what
+    moves with the hypotheses is a table of who wrote them."""
+
+    def __init__(
+        self, model: Transformer, sources: Sequence[Sequence[int]], beam: int, watched: int | None = None
+    ) -> None:
+        super().__init__(model, sources, beam, watched)
+        self.model = model
+        self.layers: list[tuple[DecoderLayer, Past, Memory]] = []
+        self.ancestors: Tensor | None = None  # (R, room), which hypothesis of its slot wrote what is kept; by kernels
+
+    def make_room(self, slots: int, source_room: int, room: int) -> None:
+        for layer in self.model.decoder.layers:
+            assert isinstance(layer, DecoderLayer)
+            past = Past(layer.self_attn, slots, self.beam, room)
+            self.layers.append((layer, past, Memory(layer.cross_attn, slots, source_room)))
+        if kernels.usable_in_steps(self.barred):
+            places = self.layers[0][1].k.shape[2]
+            self.ancestors = self.lengths.new_zeros(slots * self.beam, places, dtype=torch.int32)
+
+    def put(self, slots: Tensor, memory: Tensor) -> None:
+        for _, _, kept in self.layers:
+            kept.enter(slots, memory)
 
     def hidden(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
         """What the decoder says at Q positions more. tokens: (R·Q,)   positions: (R, Q), below `longest` → (R·Q, D)"""
-        embedding, model = self.model.target_embedding, self.model
+        model = self.model
         seen = min(longest, model.longest)  # beyond the last position of a table, its last: nobody asks what is there
-        places = positions.flatten().clamp(max=seen - 1)
-        x = embedding.tokens(tokens) * embedding.scale + embedding.positions(places, seen)  # (R·Q, D)
+        x = self.embed(tokens, positions.flatten().clamp(max=seen - 1), seen)  # (R·Q, D)
         ahead = self.see_past(positions, longest)
         for i, (layer, past, memory) in enumerate(self.layers):
             x = layer.self_attn_residual(x, partial(ahead, past))
@@ -90,6 +150,11 @@ class TransformerStep:
         if self.watched is not None:
             self.attended = self.attended + self.layers[self.watched][2].weights.mean(dim=1)
         return model.decoder.norm(x)
+
+    def embed(self, tokens: Tensor, places: Tensor, seen: int) -> Tensor:
+        """tokens, places: (R·Q,), below `seen` → (R·Q, D)"""
+        embedding = self.model.target_embedding
+        return embedding.tokens(tokens) * embedding.scale + embedding.positions(places, seen)
 
     def see_past(self, positions: Tensor, longest: int) -> Callable[[Past, Tensor], Tensor]:
         """How a layer attends to what has been produced: by kernel, where one position comes at a time."""
@@ -111,22 +176,14 @@ class TransformerStep:
         by_kernel = self.ancestors is not None and not watched and len(x) == len(self.lengths) * self.beam
         return memory.by_kernel(x, self.lengths) if by_kernel else memory(x, self.barred)
 
-    def reorder(self, parents: Tensor, longest: int) -> None:
-        B, W = parents.shape
-        rows = (parents + W * torch.arange(B, device=parents.device)[:, None]).flatten()
-        if W == 1 or (not rows.is_cuda and bool((rows == torch.arange(B * W)).all())):
-            return
-        if self.watched is not None:
-            self.attended = self.attended.gather(1, parents[:, :, None].expand_as(self.attended))
+    def move(self, rows: Tensor, longest: int) -> None:
         if self.ancestors is not None:
             self.ancestors.copy_(self.ancestors[rows])
             return
         for _, past, _ in self.layers:
             past.move(rows, longest)
 
-    def keep(self, slots: Tensor) -> None:
-        rows = (slots[:, None] * self.beam + torch.arange(self.beam, device=slots.device)).flatten()
-        self.barred, self.attended, self.lengths = self.barred[slots], self.attended[slots], self.lengths[slots]
+    def leave(self, slots: Tensor, rows: Tensor) -> None:
         if self.ancestors is not None:
             self.ancestors = self.ancestors[rows]
         for _, past, memory in self.layers:

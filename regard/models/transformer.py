@@ -11,12 +11,13 @@ Departures from the paper: none in the defaults; `TransformerConfig` names every
 from __future__ import annotations
 
 import sys
-from typing import ClassVar
 
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from regard.config import TransformerConfig
+from regard.errors import RegardError
+from regard.models.encoder_decoder import EncoderDecoder, embeddings
 from regard.nn.attention import MultiHeadAttention
 from regard.nn.blockwise import BlockHeads
 from regard.nn.layers import RESIDUALS, Embedding, FeedForward, glorot_fused, initialise
@@ -96,17 +97,16 @@ class Decoder(nn.Module):
         return self.norm(x)
 
 
-class Transformer(nn.Module):
+class Transformer(EncoderDecoder):
     """Encoder and decoder with their embeddings and the output projection."""
 
-    causal: ClassVar[bool] = True  # whether the decoder reads from left to right
+    config: TransformerConfig
 
     def __init__(self, config: TransformerConfig, source_vocab: int, target_vocab: int | None = None) -> None:
         super().__init__()
         self.config = config
         target_vocab = source_vocab if target_vocab is None else target_vocab
-        target = nn.Embedding(target_vocab, config.d_model)
-        source = target if config.tie == "all" else nn.Embedding(source_vocab, config.d_model)
+        source, target = embeddings(config.d_model, source_vocab, target_vocab, config.tie)
         self.source_embedding = Embedding(source, position_table(config), config.dropout)
         self.target_embedding = Embedding(target, position_table(config), config.dropout)
         self.encoder = Encoder(config)
@@ -128,10 +128,16 @@ class Transformer(nn.Module):
         """The longest sequence the model has positions for; sinusoids go on for ever."""
         return self.config.max_positions if self.config.positions == "learned" else sys.maxsize
 
-    def forward(self, src: Tensor, src_layout: Layout, tgt: Tensor, tgt_layout: Layout) -> Tensor:
-        """src: (B, S)   tgt: (B, T), beginning with the start symbol   → logits (B, T, V)."""
-        memory = self.encode(src, src_layout)
-        return self.output(self.decode(tgt, tgt_layout, memory, src_layout))
+    @property
+    def cross_attentions(self) -> list[str]:
+        return [f"decoder.layers.{i}.cross_attn" for i in range(len(self.decoder.layers))]
+
+    def recompute_layers(self) -> None:
+        self.encoder.recompute = self.decoder.recompute = True
+
+    def hidden(self, src: Tensor, src_layout: Layout, tgt: Tensor, tgt_layout: Layout) -> Tensor:
+        """src: (B, S)   tgt: (B, T)   → (B, T, D), before the output projection."""
+        return self.decode(tgt, tgt_layout, self.encode(src, src_layout), src_layout)
 
     def encode(self, src: Tensor, layout: Layout) -> Tensor:
         """src: (B, S) → memory (B, S, D)."""
@@ -141,6 +147,13 @@ class Transformer(nn.Module):
         """tgt: (B, T)   memory: (B, S, D)   → (B, T, D), before the output projection."""
         x = self.target_embedding(tgt, layout)
         return self.decoder(x, layout, memory, memory_layout)
+
+
+def a_transformer(model: EncoderDecoder, what: str) -> Transformer:
+    """The model, where it is one of these; `what` needs it."""
+    if not isinstance(model, Transformer):
+        raise RegardError(f'{what} needs model.family = "transformer", and this one is "{model.config.family}".')
+    return model
 
 
 def multi_head(config: TransformerConfig) -> MultiHeadAttention:

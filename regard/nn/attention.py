@@ -27,6 +27,7 @@ from regard.nn.linear import linear, product_type, side_by_side
 from regard.nn.masks import causal_mask, key_mask
 
 SHORT = 64  # keys, up to which two batched products take the place of the fused kernel on a CPU (docs/log.md)
+MANY = 1024  # queries, beyond which the fused kernel fills its blocks, however few the keys
 
 
 def attention_weights(q: Tensor, k: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
@@ -57,7 +58,8 @@ def fused_attention(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False, dropout: float = 0.0
 ) -> Tensor:
     """The same function of the same arguments, through `scaled_dot_product_attention` or what is faster."""
-    if q.device.type == "cpu" and k.shape[-2] <= SHORT and torch.is_grad_enabled() and not dropout:
+    small = k.shape[-2] <= SHORT and q.shape[-2] <= MANY
+    if q.device.type == "cpu" and small and torch.is_grad_enabled() and not dropout:
         return batched_attention(q, k, v, mask, causal)
     if causal and (mask is not None or q.shape[-2] != k.shape[-2]):
         past = causal_mask(q.shape[-2], k.shape[-2], q.device)
@@ -97,6 +99,15 @@ class Attending(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.record: Callable[[Tensor], None] | None = None
+
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool = False, dropout: float = 0.0
+    ) -> Tensor:
+        """`fused_attention`, or the formula written out while its weights are recorded."""
+        if self.record is None:
+            return fused_attention(q, k, v, mask, causal, dropout)
+        self.record(attention_weights(q, k, mask, causal).detach())
+        return attention(q, k, v, mask, causal, dropout)
 
 
 class MultiHeadAttention(Attending):
@@ -176,15 +187,9 @@ class MultiHeadAttention(Attending):
             q = self.heads(linear(x, self.w_q.weight, self.w_q.bias), layout)  # (B, H, Q, d_k)
             k, v = self.keys_and_values(memory, memory_layout)
             mask = None if memory_layout.full else key_mask(memory_layout.mask)
-        context = self.attend(q, k, v, mask, causal)  # (B, H, Q, d_v)
-        return layout.unpad(context.transpose(1, 2)).flatten(-2)
-
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
         dropout = self.attn_dropout if self.training else 0.0
-        if self.record is None:
-            return fused_attention(q, k, v, mask, causal, dropout)
-        self.record(attention_weights(q, k, mask, causal).detach())
-        return attention(q, k, v, mask, causal, dropout)
+        context = self.attend(q, k, v, mask, causal, dropout)  # (B, H, Q, d_v)
+        return layout.unpad(context.transpose(1, 2)).flatten(-2)
 
     def queries_keys_and_values(self, x: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
         if not self.training:  # a step of decoding is too small to be worth joining the matrices

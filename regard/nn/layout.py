@@ -52,6 +52,22 @@ class Layout(Protocol):
     def real(self, x: Tensor) -> Tensor:
         """This layout's tensor → (total, …), the real positions of all sequences end to end."""
 
+    @property
+    def lengths(self) -> Tensor:
+        """(B,), the real positions of each sequence."""
+
+    def spread(self, y: Tensor) -> Tensor:
+        """(B, …), one value for each sequence → the same at its positions, broadcastable to this layout's tensor."""
+
+    def sums(self, x: Tensor) -> Tensor:
+        """This layout's tensor → (B, …), added up over each sequence; in float32 where x is narrower."""
+
+    def maxima(self, x: Tensor) -> Tensor:
+        """This layout's tensor → (B, …), the greatest of each sequence; zeros where it is empty."""
+
+    def uniform(self, size: int) -> Layout:
+        """The layout, in the same form, of as many sequences that all have `size` positions."""
+
     def to(self, device: torch.device) -> Layout: ...
 
     def led(self) -> Layout:
@@ -89,6 +105,35 @@ class Padded:
     def real(self, x: Tensor) -> Tensor:
         return x.flatten(0, 1) if self.full else x[self.mask]
 
+    @property
+    def lengths(self) -> Tensor:
+        return self.mask.sum(dim=1)
+
+    def spread(self, y: Tensor) -> Tensor:
+        return y[:, None]
+
+    def sums(self, x: Tensor) -> Tensor:
+        return wide(x if self.full else x.masked_fill(~self.over(x), 0.0)).sum(dim=1)
+
+    def maxima(self, x: Tensor) -> Tensor:
+        if not self.size:
+            return x.sum(dim=1)
+        if self.full:
+            return x.amax(dim=1)
+        real = self.over(x)
+        return x.masked_fill(~real, torch.finfo(x.dtype).min).amax(dim=1).masked_fill(~real.any(dim=1), 0.0)
+
+    def over(self, x: Tensor) -> Tensor:
+        """The mask, broadcastable to (B, N, …)."""
+        return self.mask.view(*self.mask.shape, *[1] * (x.dim() - 2))
+
+    def uniform(self, size: int) -> Padded:
+        device = self.mask.device
+        return Padded(
+            torch.ones(len(self.mask), size, dtype=torch.bool, device=device),
+            torch.arange(size, device=device)[None], size, full=True,
+        )  # fmt: skip
+
     def to(self, device: torch.device) -> Padded:
         return Padded(self.mask.to(device), self.positions.to(device), self.size, self.full)
 
@@ -121,6 +166,11 @@ class Room(NamedTuple):
         size = min(power_of_two(max(16, *(int(lengths.max()) for lengths in sides))), longest)
         filler = -(-(total - min(totals)) // size)
         return cls(total, power_of_two(len(sides[0]) + filler), size)
+
+
+def wide(x: Tensor) -> Tensor:
+    """x in a type that long sums may be made in."""
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
 
 
 def power_of_two(n: int) -> int:
@@ -163,16 +213,44 @@ class Packed:
     def mask(self) -> Tensor:
         return length_mask(self.offsets.diff(), self.size)
 
+    @property
+    def rows(self) -> Tensor:
+        """(total,), the sequence of each position."""
+        return self.slots // max(self.size, 1)
+
     def pad(self, x: Tensor) -> Tensor:
         B = len(self.offsets) - 1
+        if self.full:
+            return x.unflatten(0, (B, self.size))
         rectangle = x.new_zeros(B * self.size, *x.shape[1:]).index_copy(0, self.slots, x)
         return rectangle.view(B, self.size, *x.shape[1:])
 
     def unpad(self, x: Tensor) -> Tensor:
-        return x.flatten(0, 1).index_select(0, self.slots)
+        return x.flatten(0, 1) if self.full else x.flatten(0, 1).index_select(0, self.slots)
 
     def real(self, x: Tensor) -> Tensor:
         return x
+
+    @property
+    def lengths(self) -> Tensor:
+        return self.offsets.diff()
+
+    def spread(self, y: Tensor) -> Tensor:
+        return y.index_select(0, self.rows)
+
+    def sums(self, x: Tensor) -> Tensor:
+        x = wide(x)
+        return x.new_zeros(len(self.offsets) - 1, *x.shape[1:]).index_add(0, self.rows, x)
+
+    def maxima(self, x: Tensor) -> Tensor:
+        rows = self.rows.view(-1, *[1] * (x.dim() - 1)).expand_as(x)
+        none = x.new_zeros(len(self.offsets) - 1, *x.shape[1:])
+        return none.scatter_reduce(0, rows, x, "amax", include_self=False)
+
+    def uniform(self, size: int) -> Packed:
+        B, device = len(self.offsets) - 1, self.offsets.device
+        every = torch.arange(B * size, device=device)
+        return Packed(torch.arange(B + 1, device=device) * size, every % max(size, 1), every, size, full=True)
 
     def to(self, device: torch.device) -> Packed:
         return Packed(self.offsets.to(device), self.positions.to(device), self.slots.to(device), self.size, self.full)
@@ -198,6 +276,6 @@ class Packed:
 
     def led_places(self) -> tuple[Tensor, Tensor, Tensor]:
         """The sequence of each position; where each sequence begins in `led()`; where each position comes to lie."""
-        rows = self.slots // max(self.size, 1)
+        rows = self.rows
         firsts = self.offsets[:-1] + torch.arange(len(self.offsets) - 1, device=rows.device)
         return rows, firsts, torch.arange(len(rows), device=rows.device) + rows + 1

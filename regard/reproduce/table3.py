@@ -10,23 +10,21 @@ the small scale the weights are those with the best validation loss, since 29,00
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
 from regard.config import PairRecipe, resolve_as
 from regard.data.corpus import load_required
-from regard.errors import RegardError
 from regard.models.transformer import count_parameters
-from regard.reproduce.experiments import Experiment, Figure, Result, figures
+from regard.reproduce import tables
+from regard.reproduce.experiments import Experiment, Result, figures
+from regard.reproduce.tables import Ordering, Values, slug
 from regard.tasks.scoring import evaluate
 from regard.training.pairs import load_translator
 from regard.training.start import fit
-
-Values = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -105,12 +103,7 @@ MODEL = {"n_layers": 6, "d_model": 512, "d_ff": 2048, "n_heads": 8, "d_k": 0, "d
 
 def choose(names: str) -> list[Row]:
     """Rows by name or by group, separated by commas; all where nothing is named."""
-    wanted = [name.strip() for name in names.split(",") if name.strip()]
-    known = {row.name for row in ROWS} | {row.group for row in ROWS if row.group}
-    for name in wanted:
-        if name not in known:
-            raise RegardError(f"Table 3 has no row or group {name}; there are {', '.join(sorted(known))}.")
-    return [row for row in ROWS if not wanted or row.name in wanted or row.group in wanted]
+    return tables.choose(ROWS, names, "Table 3")
 
 
 def experiments(
@@ -141,10 +134,6 @@ def recipe_of(row: Row, scale: Scale, seed: int, overrides: Values) -> PairRecip
     return resolve_as(PairRecipe, scale.recipe, {**values, **overrides})
 
 
-def slug(name: str) -> str:
-    return name.replace(" = ", "-").replace("ε", "eps").replace(" ", "-").replace("_", "-").lower()
-
-
 def measure(recipe: PairRecipe, run: Path, weights: str) -> Result:
     """Train a row, then its perplexity and BLEU on the development set."""
     fit(recipe, run, console=Console(quiet=True))
@@ -158,15 +147,6 @@ def measure(recipe: PairRecipe, run: Path, weights: str) -> Result:
 
 
 # --- what the paper says about its rows ------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Ordering:
-    """A claim about rows: each is worse than the next, by one of the two figures."""
-
-    claim: str
-    key: str  # perplexity (lower is better) or bleu
-    rows: tuple[str, ...]  # from worst to best
 
 
 ORDERINGS = [
@@ -190,34 +170,13 @@ NEARLY = 0.5  # BLEU: learned positions give "nearly identical results" (0.1 apa
 
 def verdicts(done: Sequence[Experiment]) -> list[tuple[str, str]]:
     """Each claim that the finished rows allow to check, and whether it holds here."""
-    found = {key: figures(done, key) for key in ("perplexity", "bleu")}
-    lines = []
-    for ordering in ORDERINGS:
-        values = found[ordering.key]
-        if not set(ordering.rows) <= set(values):
-            continue
-        better: Callable[[float], float] = (lambda x: -x) if ordering.key == "perplexity" else (lambda x: x)
-        steps = list(zip(ordering.rows, ordering.rows[1:], strict=False))
-        holds = all(better(values[a].mean) < better(values[b].mean) for a, b in steps)
-        clear = all(apart(values[a], values[b]) for a, b in steps)
-        shown = " → ".join(f"{row} {values[row].show(2)}" for row in ordering.rows)
-        lines.append((f"{ordering.claim} ({ordering.key}: {shown})", word(holds, clear)))
-    bleu = found["bleu"]
+    lines, bleu = tables.verdicts(ORDERINGS, done, {"perplexity"}), figures(done, "bleu")
     if {LEARNED, BASE} <= set(bleu):
         difference = bleu[LEARNED].mean - bleu[BASE].mean
         nearly = abs(difference) <= NEARLY
         claim = f"learned positions give nearly the same BLEU (difference {difference:+.2f})"
         lines.append((claim, "holds" if nearly else "does not hold"))
     return lines
-
-
-def apart(a: Figure, b: Figure) -> bool:
-    """Whether two means differ by more than both spreads allow; with one seed nobody knows."""
-    return min(a.n, b.n) > 1 and abs(a.mean - b.mean) > a.spread + b.spread
-
-
-def word(holds: bool, clear: bool) -> str:
-    return ("holds" if holds else "does not hold") + ("" if clear else " (within the spread of seeds, or one seed)")
 
 
 def table(done: Sequence[Experiment], rows: Sequence[Row] = ROWS) -> str:

@@ -17,7 +17,7 @@ from regard.errors import RegardError
 from regard.evaluate.alignment import alignment_error_rate
 from regard.evaluate.bleu import Score
 from regard.evaluate.texts import judge
-from regard.models.transformer import Transformer
+from regard.models.encoder_decoder import EncoderDecoder
 from regard.tasks.task import move
 from regard.tasks.translation import Pairs, TranslationBatch, by_length, score_pairs, within
 
@@ -54,7 +54,7 @@ def model_scores(translator: Translator, corpus: Corpus, batch_tokens: int = 4_0
         nll, n_tokens = score_pairs(translator.model, fitting, batch_tokens, translator.device)
         note = f", {len(too_long)} pairs beyond the model's positions left out" if too_long else ""
         scores.append(Score("perplexity", math.exp(min(nll / n_tokens, 700.0)), signature=f"per subword{note}"))
-    if corpus.alignments is not None:
+    if corpus.alignments is not None and translator.model.cross_attentions:
         # The truth is known for the reference's words, so the reference is what must be aligned.
         references = [
             Translation(source, target, 0.0, 0.0, pairs.source[i].tolist(), pairs.target[i].tolist())
@@ -103,10 +103,9 @@ def log_probs(
 
 
 @torch.inference_mode()
-def token_log_probs(model: Transformer, batch: TranslationBatch) -> np.ndarray:
+def token_log_probs(model: EncoderDecoder, batch: TranslationBatch) -> np.ndarray:
     """Of each expected token, of all sentences end to end."""
-    memory = model.encode(batch.src, batch.src_layout)
-    hidden = model.decode(batch.tgt, batch.tgt_layout, memory, batch.src_layout)
+    hidden = model.hidden(batch.src, batch.src_layout, batch.tgt, batch.tgt_layout)
     rows = zip(batch.tgt_layout.real(hidden).split(512), batch.expected.split(512), strict=True)  # of (n_tokens, D)
     parts = [-F.cross_entropy(model.output(part).float(), tokens, reduction="none") for part, tokens in rows]
     return torch.cat(parts).double().cpu().numpy()

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.data.batching import BatchOrder
+from regard.data.batching import Order
 
 
 class Batch(Protocol):
@@ -45,7 +45,7 @@ class Task(Protocol[B]):
     def model(self) -> nn.Module: ...
 
     @property
-    def order(self) -> BatchOrder: ...
+    def order(self) -> Order: ...
 
     @property
     def d_model(self) -> int:

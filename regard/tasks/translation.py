@@ -1,4 +1,4 @@
-"""Translation: parallel text, the Transformer, label-smoothed cross-entropy (`nn.loss`), BLEU."""
+"""Translation: parallel text, an encoder–decoder, label-smoothed cross-entropy (`nn.loss`), BLEU."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.config import PairRecipe, TokenizerConfig
+from regard.config import PairRecipe, ParsingRecipe, TokenizerConfig
 from regard.data import tokenizer as subwords
 from regard.data.batching import BatchOrder, cut
 from regard.data.corpus import Corpus, load_required, without_empty
 from regard.data.prepared import Prepared
-from regard.data.sampling import SampledRagged, sampled
-from regard.data.tokenizer import PAD, SYMBOLS, Ragged, TokenizerPair
+from regard.data.sampling import SampledRagged, as_it_is, sampled
+from regard.data.tokenizer import PAD, SYMBOLS, Ragged, Symbols, TokenizerPair
 from regard.decode.translator import Translator
 from regard.errors import RegardError
 from regard.evaluate.bleu import bleu
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.families import FAMILIES
 from regard.models.masked import MaskedTransformer
-from regard.models.transformer import Transformer
 from regard.nn.blockwise import targets_ahead
 from regard.nn.layout import Layout, Packed, Padded, Room
 from regard.nn.loss import IGNORED, smoothed_cross_entropy
@@ -35,6 +36,8 @@ from regard.nn.r_drop import r_drop_loss
 from regard.tasks.task import B, Validation, move, pin
 
 N_SAMPLES = 5
+
+AnyPairRecipe: TypeAlias = PairRecipe | ParsingRecipe  # text and its translation, or sentences and their trees
 
 
 @dataclass(frozen=True)
@@ -112,9 +115,11 @@ class SampledPairs(Pairs):
     drawn: tuple[SampledRagged, SampledRagged]
 
     @classmethod
-    def of(cls, pairs: Pairs, tokenizers: TokenizerPair, recipe: PairRecipe, longest: int) -> SampledPairs:
+    def of(cls, pairs: Pairs, tokenizers: TokenizerPair, recipe: AnyPairRecipe, longest: int) -> SampledPairs:
         kind, alpha, seed = recipe.tokenizer.kind, recipe.tokenizer.sampling, recipe.seed
         source = sampled(tokenizers.source, kind, pairs.source, alpha, seed, longest)
+        if isinstance(tokenizers.target, Symbols):
+            return cls(pairs.source, pairs.target, (source, as_it_is(tokenizers.target, pairs.target, longest)))
         target = sampled(tokenizers.target, kind, pairs.target, alpha, seed + 1, longest)
         return cls(pairs.source, pairs.target, (source, target))
 
@@ -149,13 +154,14 @@ def arrange(flat: np.ndarray, lengths: np.ndarray, layout: str) -> tuple[Tensor,
 class PairTask(ABC, Generic[B]):
     """One recipe's corpora and model. What a batch of them is, and its loss, its kinds say."""
 
-    def __init__(self, recipe: PairRecipe, tokenizers: TokenizerPair, train: Pairs, valid: Corpus) -> None:
+    def __init__(self, recipe: AnyPairRecipe, tokenizers: TokenizerPair, train: Pairs, valid: Corpus) -> None:
         self.recipe, self.tokenizers, self.valid_corpus = recipe, tokenizers, valid
         torch.manual_seed(recipe.seed)
-        self.model = build(recipe, tokenizers)
+        self.model = self.build()
         if recipe.train.freeze:
             freeze_base(self.model)
-        self.model.encoder.recompute = self.model.decoder.recompute = recipe.train.recompute
+        if recipe.train.recompute:
+            self.model.recompute_layers()
         self.frozen = bool(recipe.train.freeze)
         kept = fitting(train, recipe.data.max_length)
         self.pairs, self.too_long = train, np.setdiff1d(np.arange(len(train.source)), kept).tolist()
@@ -166,6 +172,11 @@ class PairTask(ABC, Generic[B]):
         self.order = BatchOrder(self.pairs.sides, recipe.train.batch_tokens, recipe.seed, padded=padded, only=kept)
         self.d_model = recipe.model.d_model
         self.fingerprints = {"tokenizer": tokenizers.hash, "training text": self.pairs.hash}
+
+    def build(self) -> EncoderDecoder:
+        """The model, with new weights."""
+        assert isinstance(self.recipe, PairRecipe)
+        return build(self.recipe, self.tokenizers)
 
     @property
     def extent(self) -> str:
@@ -272,7 +283,7 @@ def prepare(
         tokenizers = TokenizerPair.load(tokenizer)
         pairs, lines = Pairs.encode(tokenizers, train), train.lines
     task = kind(recipe, tokenizers, pairs, valid)
-    limits = f"data.max_length = {recipe.data.max_length}", f"model.max_positions = {recipe.model.max_positions}"
+    limits = f"data.max_length = {recipe.data.max_length}", f"model.max_positions = {task.model.longest}"
     say_left_out(say, "train", task.too_long, lines, len(pairs.source), limits[0])
     say_left_out(say, "valid", task.too_long_to_validate, valid.lines, len(valid), limits[1])
     return task
@@ -335,11 +346,11 @@ def keep_tokenizers(folder: Path, make: Callable[[], TokenizerPair]) -> None:
     new.rename(folder)
 
 
-MODELS: dict[str, type[Transformer]] = {"translation": Transformer, "mask_predict": MaskedTransformer}
-
-
-def build(recipe: PairRecipe, tokenizers: TokenizerPair) -> Transformer:
-    return MODELS[recipe.task](recipe.model, tokenizers.source.vocab_size, tokenizers.target.vocab_size)
+def build(recipe: PairRecipe, tokenizers: TokenizerPair) -> EncoderDecoder:
+    model: Callable[[Any, int, int], EncoderDecoder] = FAMILIES[recipe.model.family].model
+    if recipe.task == "mask_predict":
+        model = MaskedTransformer
+    return model(recipe.model, tokenizers.source.vocab_size, tokenizers.target.vocab_size)
 
 
 def fitting(pairs: Pairs, max_length: int) -> np.ndarray:
@@ -361,26 +372,28 @@ def within(pairs: Pairs, max_length: int) -> tuple[Pairs, list[int]]:
     return Pairs(*pairs.take(kept)), np.setdiff1d(np.arange(len(pairs.source)), kept).tolist()
 
 
-def smoothed_loss(model: Transformer, batch: TranslationBatch, label_smoothing: float) -> Tensor:
+def smoothed_loss(model: EncoderDecoder, batch: TranslationBatch, label_smoothing: float) -> Tensor:
     """Cross-entropy with the smoothed targets, summed over real tokens; padding never meets the vocabulary."""
     hidden = last_hidden(model, batch)
     return smoothed_cross_entropy(hidden, model.output.weight, model.output.bias, batch.expected, label_smoothing)
 
 
-def r_dropped_loss(model: Transformer, batch: TranslationBatch, label_smoothing: float, alpha: float) -> Tensor:
+def r_dropped_loss(model: EncoderDecoder, batch: TranslationBatch, label_smoothing: float, alpha: float) -> Tensor:
     """The same with R-Drop: a second pass, whose dropout is another."""
     passes = last_hidden(model, batch), last_hidden(model, batch)
     return r_drop_loss(*passes, model.output.weight, model.output.bias, batch.expected, label_smoothing, alpha)
 
 
-def freeze_base(model: Transformer) -> None:
+def freeze_base(model: EncoderDecoder) -> None:
     """Leave nothing to be trained but the block heads."""
     model.requires_grad_(False)
     if model.block_heads is not None:
         model.block_heads.requires_grad_(True)
 
 
-def block_loss(model: Transformer, batch: TranslationBatch, label_smoothing: float, only_heads: bool = False) -> Tensor:
+def block_loss(
+    model: EncoderDecoder, batch: TranslationBatch, label_smoothing: float, only_heads: bool = False
+) -> Tensor:
     """The mean of the k losses of each position, for the next token and the k − 1 after it; `only_heads`: of these.
 
     Summed over real tokens; a token beyond the end of its sentence counts nothing.
@@ -396,19 +409,18 @@ def block_loss(model: Transformer, batch: TranslationBatch, label_smoothing: flo
     return total / targets.shape[1]
 
 
-def last_hidden(model: Transformer, batch: TranslationBatch) -> Tensor:
+def last_hidden(model: EncoderDecoder, batch: TranslationBatch) -> Tensor:
     """What the decoder says at each real target position: (n_tokens, D)."""
-    memory = model.encode(batch.src, batch.src_layout)
-    return batch.tgt_layout.real(model.decode(batch.tgt, batch.tgt_layout, memory, batch.src_layout))
+    return batch.tgt_layout.real(model.hidden(batch.src, batch.src_layout, batch.tgt, batch.tgt_layout))
 
 
 @torch.inference_mode()
 def score_pairs(
-    model: Transformer,
+    model: EncoderDecoder,
     pairs: Pairs,
     batch_tokens: int,
     device: torch.device,
-    loss: Callable[[Transformer, TranslationBatch, float], Tensor] = smoothed_loss,
+    loss: Callable[[EncoderDecoder, TranslationBatch, float], Tensor] = smoothed_loss,
 ) -> tuple[float, int]:
     """The negative log-likelihood of references in nats, without smoothing, and their token count."""
     total, n_tokens = 0.0, 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.tasks.task import Task
-from regard.training import labels, pairs
+from regard.training import labels, pairs, parsing, sets
 from regard.training.run import Run
 
 Say = Callable[[str], None]
@@ -25,7 +25,14 @@ class Kind:
 
 PAIRS = Kind(pairs.prepare, pairs.open_translator, pairs.report, "Translating the test text, scoring and drawing …")
 LABELS = Kind(labels.prepare, labels.open_labelling, labels.report, "Labelling the test text …")
-KINDS = {"translation": PAIRS, "mask_predict": PAIRS, "classification": LABELS, "tagging": LABELS}
+PARSING = Kind(
+    parsing.prepare, parsing.open_parser, parsing.report, "Parsing the test sentences, scoring and drawing …"
+)
+SETS = Kind(sets.prepare, sets.open_model, sets.report, "Scoring the test sets and drawing …")
+KINDS = {
+    "translation": PAIRS, "mask_predict": PAIRS, "parsing": PARSING, "classification": LABELS, "tagging": LABELS,
+    **dict.fromkeys(sets.TASKS, SETS),
+}  # fmt: skip
 
 
 def kind_of(task: str) -> Kind:

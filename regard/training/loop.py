@@ -28,7 +28,7 @@ from torch import nn
 
 from regard.config import TrainConfig
 from regard.data.batching import Place
-from regard.errors import Interrupted, RegardError
+from regard.errors import Diverged, Interrupted
 from regard.tasks.task import B, Task, move
 from regard.training import checkpoint, device, ranks
 from regard.training.captured import Captured
@@ -118,7 +118,8 @@ class Loop(Generic[B]):
         for numbers in ranks.share(largest, ranks.rank(), ranks.size())[:1]:
             batch = self.task.batch(numbers, self.device)
             moments = 0 if self.optimiser.state else 2 * sum(p.numel() for p in self.optimiser.parameters)
-            self.fitting.rehearse(batch, self.forget, partial(self.gradient, n_tokens=batch.n_tokens), moments)
+            with unchanged(self.model):
+                self.fitting.rehearse(batch, self.forget, partial(self.gradient, n_tokens=batch.n_tokens), moments)
 
     def one_step(self, update: Update[B], display: Display) -> None:
         """An update, and whatever is due after it."""
@@ -130,7 +131,7 @@ class Loop(Generic[B]):
             loss = float(self.unreported) / config.report_every
             self.unreported.zero_()
             if not math.isfinite(loss):
-                raise RegardError(diverged(step, loss, rate, self.run))
+                raise Diverged(diverged(step, loss, rate, self.run))
             display.report("train", step, {"loss": loss, "learning_rate": rate, "tokens_per_second": display.speed()})
         if step % config.valid_every == 0 or step == config.steps:
             self.validate(display)
@@ -210,7 +211,7 @@ class Loop(Generic[B]):
             return
         progress.unreported = float(self.unreported)
         if not math.isfinite(progress.unreported):  # never replace a good checkpoint by a ruined one
-            raise RegardError(diverged(progress.step, progress.unreported, self.optimiser.lr, self.run))
+            raise Diverged(diverged(progress.step, progress.unreported, self.optimiser.lr, self.run))
         ranks.lead(self.write)
         self.saved = progress.step
 
@@ -275,6 +276,15 @@ class Loop(Generic[B]):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+@contextmanager
+def unchanged(model: nn.Module) -> Iterator[None]:
+    """Put back what a pass of the model changes beside gradients: running statistics, which are not trained."""
+    before = {parameter: parameter.clone() for parameter in model.parameters() if not parameter.requires_grad}
+    yield
+    for parameter, value in before.items():
+        parameter.copy_(value)
 
 
 def diverged(step: int, loss: float, rate: float, run: Run) -> str:

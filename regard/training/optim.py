@@ -3,7 +3,7 @@
     lrate = d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5)                (eq. 3)
 
 Steps count from 1. Departures from the paper: none; `linear` is the schedule of those who know their last step, up to a
-peak and down to nothing; `constant` goes up and stays.
+peak and down to nothing; `constant` goes up and stays; `stepped` goes up and from time to time down by a factor.
 
     m ← β₁ m + (1 − β₁) g      v ← β₂ v + (1 − β₂) g²      θ ← θ − lrate · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε)
 
@@ -27,6 +27,8 @@ def learning_rate(step: int, d_model: int, config: TrainConfig) -> float:
     warmup = config.warmup_steps
     if config.schedule == "constant":
         return config.peak_lr * min(1.0, step / warmup)
+    if config.schedule == "stepped":
+        return config.peak_lr * min(1.0, step / warmup) * config.decay ** ((step - 1) // config.decay_every)
     if config.schedule == "linear":
         left = (config.steps + 1 - step) / max(1, config.steps + 1 - warmup)
         return config.peak_lr * min(step / warmup, left)
@@ -43,7 +45,7 @@ class Adam:
     def __init__(self, parameters: Iterable[nn.Parameter], config: TrainConfig) -> None:
         self.parameters = [parameter for parameter in parameters if parameter.requires_grad]
         self.beta1, self.beta2, self.eps, self.lr = config.beta1, config.beta2, config.adam_eps, 0.0
-        self.ema = config.ema
+        self.ema, self.weight_decay = config.ema, config.weight_decay
         self.state: dict[nn.Parameter, dict[str, Tensor]] = {}
 
     @torch.no_grad()
@@ -63,7 +65,7 @@ class Adam:
         torch._fused_adam_(
             moved, gradients, m, v, [], steps,
             lr=self.lr, beta1=self.beta1, beta2=self.beta2, eps=self.eps,
-            weight_decay=0.0, amsgrad=False, maximize=False,
+            weight_decay=self.weight_decay, amsgrad=False, maximize=False,
         )  # fmt: skip
         torch.autograd.graph.increment_version(moved)  # which the kernel forgets, and `nn.linear.derived` goes by
         if self.ema:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from regard.config import PairRecipe, TransformerConfig, differences
+from regard.config import PairModel, PairRecipe, ParsingRecipe, differences
 from regard.data.corpus import load_required, test_splits
 from regard.data.tokenizer import TokenizerPair
 from regard.decode.mask_predict import MaskPredictor
 from regard.decode.translator import Translator
 from regard.errors import RegardError
-from regard.models.transformer import Transformer
+from regard.models.encoder_decoder import EncoderDecoder
 from regard.tasks import translation
 from regard.tasks.attention import alignment_picture, draw
 from regard.tasks.mask_predict import MaskPredictTask
@@ -29,6 +29,7 @@ from regard.view import loss_curve_png
 
 TASKS: dict[str, translation.Kind] = {"translation": translation.TranslationTask, "mask_predict": MaskPredictTask}
 TRANSLATORS: dict[str, type[Translator]] = {"translation": Translator, "mask_predict": MaskPredictor}
+MAY_DIFFER = {"preset", "dropout", "attn_dropout", "ff_dropout", "block_heads", "block_d_ff"}  # from the run init names
 HEADS = "block_heads."  # how the names of their parameters begin
 
 
@@ -37,27 +38,26 @@ def prepare(recipe: PairRecipe, run: Run, parent: Run | None, say: Callable[[str
     initial = TokenizerPair.load(parent.tokenizer) if parent else None
     task = translation.prepare(recipe, run.tokenizer, initial, say, ranks.lead, TASKS[recipe.task])
     if parent:
-        start_from(parent, recipe.model, task.model)
+        start_from(parent, recipe.model, task.model, parent.pair_recipe.model)
     return task
 
 
-def start_from(other: Run, ours: TransformerConfig, model: nn.Module) -> None:
+def start_from(other: Run, ours: PairModel, model: nn.Module, of_other: PairModel) -> None:
     """Take the weights of another run (fine-tuning). Dropout may differ; what the weights mean may not.
 
-    Block heads may differ too: those of another shape, or none, are left aside, and ours begin anew.
+    `ours`, `of_other`: how the two models are made. Block heads may differ too: those of another shape, or none, are
+    left aside, and ours begin anew.
     """
-    theirs = replace(
-        other.pair_recipe.model,
-        preset=ours.preset, dropout=ours.dropout, attn_dropout=ours.attn_dropout, ff_dropout=ours.ff_dropout,
-        block_heads=ours.block_heads, block_d_ff=ours.block_d_ff,
-    )  # fmt: skip
-    changed = differences(ours, theirs)
+    changed = [line for line in differences(ours, of_other) if line.split(":")[0] not in MAY_DIFFER]
     if changed:
         raise RegardError(f"init = {other.path} is another model, make [model] match it: {'; '.join(changed)}.")
     tensors = load_weights(other)
-    if (other.pair_recipe.model.block_heads, other.pair_recipe.model.block_d_ff) != (ours.block_heads, ours.block_d_ff):
-        base = {name: tensor for name, tensor in tensors.items() if not name.startswith(HEADS)}
-        tensors = base | {name: tensor for name, tensor in checkpoint.weights(model).items() if name.startswith(HEADS)}
+    their_heads, our_heads = (
+        {name: tensor for name, tensor in some.items() if name.startswith(HEADS)}
+        for some in (tensors, checkpoint.weights(model))
+    )
+    if {name: t.shape for name, t in their_heads.items()} != {name: t.shape for name, t in our_heads.items()}:
+        tensors = {name: tensor for name, tensor in tensors.items() if name not in their_heads} | our_heads
     checkpoint.copy_weights(model, tensors)
 
 
@@ -80,20 +80,21 @@ def load_translator(run: str | Path | Sequence[str | Path], weights: str = "auto
     return open_translator([Run.open(one) for one in runs], weights, device)
 
 
-def check_together(first: Run, other: Run, tokenizers: TokenizerPair) -> None:
+def check_together(first: Run, other: Run, tokenizers: TokenizerPair, task: str = "translation") -> None:
     """Whether two runs can produce each token together."""
     for run in (first, other):
-        if run.recipe.task != "translation":
+        if run.recipe.task != task:
             raise RegardError(f'{run.path} is a run of task = "{run.recipe.task}", which translates alone.')
     same = TokenizerPair.load(other.tokenizer).hash == tokenizers.hash
-    if not same or other.pair_recipe.model.start != first.pair_recipe.model.start:
+    starts = [run.recipe.model.start for run in (first, other) if isinstance(run.recipe, (PairRecipe, ParsingRecipe))]
+    if not same or len(set(starts)) > 1:
         raise RegardError(
             f"{other.path} has another vocabulary than {first.path}: runs translate together only with the same; "
             "train one from the other's tokenizer with init."
         )
 
 
-def opened(run: Run, tokenizers: TokenizerPair, which: str, device: str) -> Transformer:
+def opened(run: Run, tokenizers: TokenizerPair, which: str, device: str) -> EncoderDecoder:
     model = translation.build(run.pair_recipe, tokenizers)
     checkpoint.copy_weights(model, load_weights(run, which))
     return model.to(pick(device))
@@ -136,8 +137,9 @@ def show(translator: Translator, run: Run, evaluation: Evaluation) -> list[str]:
         verdict = "=" if found.text == reference else f"≠ {reference}"
         lines += [f"{found.source}", f"  → {found.text}  {verdict}"]
     drawable = [found for found in evaluation.translations if found.target_tokens][:N_SHOWN]
-    if not drawable:  # every line of the test set is empty
+    if not drawable or not translator.model.cross_attentions:  # every line of the test set is empty, or no attention
         return lines
-    longest = max(drawable, key=lambda t: len(t.target_tokens))
-    page, png = draw(translator, longest, run.report, "attention")
+    drawable.sort(key=lambda t: -len(t.target_tokens))
+    longest = drawable[0]
+    page, png = draw(translator, drawable, run.report, "attention")
     return [*lines, "", alignment_picture(translator, longest), "", f"attention page  {page}", f"attention PNG   {png}"]

@@ -59,16 +59,17 @@ def attention_png(view: AttentionView, path: Path, name: str | None = None) -> N
 
 
 def loss_curve_png(records: Sequence[Mapping[str, float | str]], path: Path, title: str) -> None:
-    """Draw training and validation loss by step, and BLEU in a panel below where the log has it.
+    """Draw training and validation loss by step, and BLEU or F1 in a panel below where the log has it.
 
     `records` are the lines of log.jsonl. A resumed run may have logged a step twice; the later line counts.
     """
     train = _series(records, "train", "loss")
     valid = _series(records, "valid", "loss")
-    bleu = _series(records, "valid", "bleu")
+    bleu, f1 = (_series(records, "valid", key) for key in ("bleu", "f1"))
+    score, name = (bleu, "BLEU") if bleu else (f1, "F1")
 
-    figure = Figure(figsize=(8.0, 6.2 if bleu else 4.4), facecolor="white", layout="constrained")
-    panels = figure.subplots(2 if bleu else 1, 1, sharex=True, squeeze=False, height_ratios=[3, 2] if bleu else [1])
+    figure = Figure(figsize=(8.0, 6.2 if score else 4.4), facecolor="white", layout="constrained")
+    panels = figure.subplots(2 if score else 1, 1, sharex=True, squeeze=False, height_ratios=[3, 2] if score else [1])
     upper: Axes = panels[0, 0]
     lower: Axes = panels[-1, 0]
     upper.set_title(
@@ -94,10 +95,10 @@ def loss_curve_png(records: Sequence[Mapping[str, float | str]], path: Path, tit
         upper.text(0.5, 0.5, "no loss logged yet", ha="center", color=MUTED, transform=upper.transAxes)
     upper.set_ylabel("loss", color=INK)
 
-    if bleu:
-        lower.plot(list(bleu), list(bleu.values()), color=BLEU, linewidth=1.8, marker="o", markersize=4)
-        _mark(lower, bleu, "highest", max, BLEU)
-        lower.set_ylabel("validation BLEU", color=INK)
+    if score:
+        lower.plot(list(score), list(score.values()), color=BLEU, linewidth=1.8, marker="o", markersize=4)
+        _mark(lower, score, "highest", max, BLEU)
+        lower.set_ylabel(f"validation {name}", color=INK)
     lower.set_xlabel("step", color=INK)
     for axes in {upper, lower}:
         tidy(axes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import accumulate
@@ -69,8 +69,9 @@ def _nodes(tree: Drawable) -> list[_Node]:
 # In the terminal
 
 
-def tree_text(tree: Drawable, width: int = 100) -> str:
-    """One line for each phrase and each word, under and further in than the phrase it is part of.
+def tree_text(tree: Drawable, width: int = 100, remarks: Mapping[int, str] | None = None) -> str:
+    """One line for each phrase and each word, under and further in than the phrase it is part of; after a phrase what
+    there is to remark on its bracket, by number.
 
     No line has more than `width` cells: of a very deep branch the left is cut off, and how many levels of it is said,
     of a very long word the end.
@@ -80,7 +81,20 @@ def tree_text(tree: Drawable, width: int = 100) -> str:
     nodes = _nodes(tree)
     if not nodes:
         return shorten("(no parse)", width)
-    return "\n".join(_line(tree, node, above, width) for node, above in _with_those_above(nodes))
+    lines = [_line(tree, node, above, width) for node, above in _with_those_above(nodes)]
+    if not remarks:
+        return "\n".join(lines)
+    edge = min(max(map(cell_width, lines)), width // 2)
+    return "\n".join(
+        _remarked(line, remarks.get(node.bracket, ""), edge, width) for line, node in zip(lines, nodes, strict=True)
+    )
+
+
+def _remarked(line: str, remark: str, edge: int, width: int) -> str:
+    if not remark:
+        return line
+    start = line + " " * max(0, edge - cell_width(line)) + "   "
+    return start + shorten(visible(remark), max(1, width - cell_width(start)))
 
 
 def _with_those_above(nodes: Sequence[_Node]) -> Iterator[tuple[_Node, Sequence[_Node]]]:

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from regard.data.batching import BatchOrder, Place, cut, cut_packed, in_order_of_length
+from regard.data.batching import BatchOrder, EvenOrder, Place, cut, cut_packed, in_order_of_length
 
 LENGTHS = np.random.default_rng(0).integers(1, 60, size=2000)
 
@@ -87,3 +87,15 @@ def test_without_padding_each_side_is_bounded_and_the_larger_is_full() -> None:
 def test_a_sentence_beyond_the_budget_is_packed_alone() -> None:
     batches = cut_packed(np.arange(4), np.array([[2, 3], [9, 1], [2, 20], [1, 1]]), 10)
     assert [batch.tolist() for batch in batches] == [[0], [1], [2], [3]]
+
+
+def test_batches_of_equal_counts_hold_every_example_once_and_know_their_positions() -> None:
+    lengths = np.array([3, 0, 9, 1, 4, 2, 7])
+    order = EvenOrder(lengths, 3, seed=1)
+    for epoch in (0, 1):
+        plan = order.plan(epoch)
+        assert [len(batch) for batch in plan] == [3, 3, 1]
+        assert sorted(np.concatenate(plan) - epoch * 7) == list(range(7))
+        assert [order.positions(batch) for batch in plan] == [lengths[batch % 7].sum() for batch in plan]
+        assert order.positions(order.largest(epoch)) == max(order.positions(batch) for batch in plan)
+    assert not np.array_equal(np.concatenate(order.plan(0)), np.concatenate(order.plan(1)) - 7)

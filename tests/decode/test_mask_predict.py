@@ -227,6 +227,23 @@ def test_attention_has_rows_and_columns_for_every_token(translator: MaskPredicto
     assert alignment_picture(translator, found)
 
 
+def test_each_token_is_told_from_behind_its_mask(translator: MaskPredictor, reverser_test: Corpus) -> None:
+    found = translator.search(reverser_test.source[:1])[0][0]
+    maps, logits = translator.look(found)
+    attended = translator.attend(found)
+    assert all(torch.equal(weights, attended[path]) for path, weights in maps.items())
+    own = [float(row.softmax(-1)[token]) for row, token in zip(logits, found.target_tokens, strict=True)]
+    steps = attention_view(translator, found).steps
+    assert [step.probability for step in steps] == pytest.approx(own, abs=1e-6)
+    # What stands in a place is not what the model sees there: with it known, the logits are others.
+    assert not torch.allclose(translator.feed([found.source_tokens], [found.target_tokens])[0], logits)
+
+
+def test_a_target_beyond_the_positions_is_refused(translator: MaskPredictor) -> None:
+    with pytest.raises(RegardError, match=r"A target has \d+ tokens, and the model positions for \d+"):
+        translator.given("a b", "a " * 500)
+
+
 @torch.inference_mode()
 def test_each_token_looks_from_behind_a_mask(translator: MaskPredictor, reverser_test: Corpus) -> None:
     found = [best[0] for best in translator.search(reverser_test.source[:5])]

@@ -9,8 +9,10 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from regard.decode.recorded import Recorded
-from regard.decode.search import SearchOptions, search
+from regard.decode.blockwise import decode_blocks
+from regard.decode.recorded import KeptBench
+from regard.decode.search import SearchOptions, search, work
+from regard.models.blockwise import TransformerBlockStep
 from regard.models.stepping import TransformerStep
 from regard.models.transformer import Transformer
 
@@ -24,14 +26,14 @@ def test_searches_one_after_another_in_the_same_slots_find_what_fresh_ones_find(
     model, draw = tiny(vocab=12), random.Random(1)
     options = SearchOptions(1, 2, beam_size=beam, n_best=beam)
     step = TransformerStep(model, [], beam)
-    bench = Recorded(step, slots, source_room=16, room=40, options=options)
+    bench = KeptBench.of_search(step, slots, source_room=16, room=40, options=options)
     with torch.inference_mode():
         for n in (9, 1, 4):
             sources = [[*draw.choices(range(4, 12), k=draw.randint(1, 14)), 2] for _ in range(n)]
             sources.sort(key=len, reverse=True)
             limits = [len(source) + 20 for source in sources]
             step.sources = sources
-            kept = search(step, limits, options, CPU, slots, bench=bench)
+            kept = work(bench.recorded, [step], limits, CPU)
             fresh = search(TransformerStep(model, sources, beam), limits, options, CPU, slots)
             for one, other in zip(kept, fresh, strict=True):
                 assert [h.tokens for h in one] == [h.tokens for h in other]
@@ -41,7 +43,27 @@ def test_searches_one_after_another_in_the_same_slots_find_what_fresh_ones_find(
 def test_learned_positions_suffice_for_slots_with_more_room(tiny: Callable[..., Transformer]) -> None:
     model, options = tiny(vocab=12, positions="learned", max_positions=20), SearchOptions(1, 2, beam_size=2)
     step = TransformerStep(model, [[5, 6, 2]], 2)
-    bench = Recorded(step, 1, source_room=16, room=20, options=options)
+    bench = KeptBench.of_search(step, 1, source_room=16, room=20, options=options)
     with torch.inference_mode():
-        (found,) = search(step, [20], options, CPU, bench=bench)
+        (found,) = work(bench.recorded, [step], [20], CPU)
     assert len(found[0].tokens) <= 20
+
+
+@pytest.mark.parametrize("slots", [1, 3, 16])
+def test_blocks_in_slots_that_stay_are_those_in_fresh_ones(tiny: Callable[..., Transformer], slots: int) -> None:
+    model, draw = tiny(vocab=12, block_heads=3), random.Random(1)
+    options = SearchOptions(1, 2, beam_size=1, banned=(0,))
+    assert model.block_heads is not None
+    step = TransformerBlockStep(model, model.block_heads, [])
+    bench = KeptBench.of_blocks(step, slots, source_room=16, room=40, options=options)
+    with torch.inference_mode():
+        for n in (9, 1, 4):
+            sources = [[*draw.choices(range(4, 12), k=draw.randint(1, 14)), 2] for _ in range(n)]
+            sources.sort(key=len, reverse=True)
+            limits = [len(source) + 20 for source in sources]
+            step.sources = sources
+            kept = work(bench.recorded, [step], limits, CPU)
+            fresh = decode_blocks(TransformerBlockStep(model, model.block_heads, sources), limits, options, CPU, slots)
+            for (one,), other in zip(kept, fresh, strict=True):
+                assert (one.tokens, one.calls) == (other.tokens, other.calls)
+                assert one.score == pytest.approx(other.score, abs=1e-5)

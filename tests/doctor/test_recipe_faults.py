@@ -91,10 +91,10 @@ def test_a_sound_recipe_is_passed_in_silence(clean: Path, tmp_path: Path) -> Non
     assert not diagnose(SOUND, {}, clean, tmp_path)
 
 
-PAIRED = [name for name in shipped() if isinstance(resolve(name), PairRecipe)]
+TRANSLATORS = [name for name in shipped() if isinstance(resolve(name), PairRecipe)]  # the doctor knows no others
 
 
-@pytest.mark.parametrize("recipe", [{"model": {"preset": "base"}}, {"model": {"preset": "big"}}, *PAIRED])
+@pytest.mark.parametrize("recipe", [{"model": {"preset": "base"}}, {"model": {"preset": "big"}}, *TRANSLATORS])
 def test_the_paper_s_numbers_and_ours_are_passed_in_silence(recipe: Any) -> None:
     found = examine_recipe(resolve(recipe), None, "my.toml")
     assert not [finding for finding in found if finding.severity != "note"]

@@ -72,3 +72,23 @@ def test_in_a_filled_room_empty_sequences_get_their_position_too() -> None:
         assert leading.sum() == 2 * 16
         shapes.add((led.positions.shape, leading.shape, led.size))
     assert shapes == {(torch.Size([80]), torch.Size([80, 2]), 17)}
+
+
+@pytest.mark.parametrize("lengths", [*LENGTHS, [0, 0]])
+def test_both_layouts_sum_and_spread_alike(lengths: list[int]) -> None:
+    padded, packed = Padded.of(lengths), Packed.of(lengths)
+    x, y = torch.randn(sum(lengths), 2), torch.randn(len(lengths), 2)
+    rectangle = packed.pad(x).masked_fill(~padded.mask[..., None], 7.0)  # rubbish in the padding
+    torch.testing.assert_close(padded.sums(rectangle), packed.sums(x))
+    assert torch.equal(padded.maxima(rectangle), packed.maxima(x))
+    assert torch.equal(padded.real(padded.spread(y).expand(-1, padded.size, -1)), packed.spread(y))
+    assert padded.lengths.tolist() == packed.lengths.tolist() == lengths
+    for form in (padded, packed):
+        assert form.uniform(3).full
+        assert form.uniform(3).lengths.tolist() == [3] * len(lengths)
+        assert torch.equal(form.uniform(3).mask, Padded.of([3] * len(lengths)).mask)
+
+
+def test_long_sums_of_half_precision_are_made_in_full() -> None:
+    ones = torch.ones(1000, 1, dtype=torch.bfloat16)  # added up in bfloat16 they stop at 256
+    assert Packed.of([1000]).sums(ones).item() == Padded.of([1000]).sums(ones[None]).item() == 1000

@@ -29,6 +29,27 @@ def test_the_linear_schedule_rises_to_its_peak_and_falls_to_almost_nothing_at_th
     assert rates[99] - rates[100] == pytest.approx(rates[-1]) == pytest.approx(2e-3 / 901)
 
 
+def test_the_stepped_schedule_goes_down_by_a_factor() -> None:
+    config = TrainConfig(schedule="stepped", warmup_steps=1, peak_lr=1e-3, decay=0.1, decay_every=35)
+    rates = [learning_rate(step, 512, config) for step in range(1, 51)]
+    assert rates == pytest.approx([1e-3] * 35 + [1e-4] * 15)
+
+
+def test_weight_decay_is_torchs() -> None:
+    ours, theirs = nn.Linear(3, 2), nn.Linear(3, 2)
+    theirs.load_state_dict(ours.state_dict())
+    adam = Adam(ours.parameters(), TrainConfig(weight_decay=0.1))
+    other = torch.optim.Adam(theirs.parameters(), lr=0.01, betas=(0.9, 0.98), eps=1e-9, weight_decay=0.1)
+    adam.lr = 0.01
+    for step in range(3):
+        x = torch.randn(4, 3, generator=torch.Generator().manual_seed(step))
+        for model, optimiser in ((ours, adam), (theirs, other)):
+            optimiser.zero_grad()
+            model(x).square().sum().backward()
+            optimiser.step()
+    torch.testing.assert_close(ours.weight, theirs.weight)
+
+
 def test_adam_has_the_papers_values_and_takes_the_same_steps_as_torchs() -> None:
     torch.manual_seed(0)
     ours, theirs = nn.Linear(5, 3), nn.Linear(5, 3)

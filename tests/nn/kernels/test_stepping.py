@@ -6,14 +6,16 @@ import pytest
 import torch
 
 from regard.config import TransformerConfig
-from regard.decode.recorded import Recorded
-from regard.decode.search import SearchOptions, search
+from regard.decode.recorded import KeptBench
+from regard.decode.search import SearchOptions, search, work
 from regard.models.stepping import TransformerStep
 from regard.models.transformer import Transformer
 from regard.nn import kernels
 from regard.nn.cache import attend
 from regard.nn.kernels.ranking import ranked
 from regard.nn.kernels.stepping import KEYS, memory_attention, past_attention
+
+CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize(("beam", "d_k", "d_v"), [(1, 8, 8), (3, 12, 10), (4, 16, 16)])
@@ -95,9 +97,12 @@ def test_a_search_by_kernels_finds_the_same(beam: int, slots: int, monkeypatch: 
     for use, recorded in ((False, False), (True, False), (True, True)):
         monkeypatch.setattr(kernels, "usable_in_steps", lambda x, use=use: use)
         step = TransformerStep(model, sources, beam)
-        bench = Recorded(step, slots, 8, 8, options) if recorded else None
         with torch.inference_mode():
-            found.append(search(step, limits, options, torch.device("cpu"), slots, bench=bench))
+            if recorded:
+                bench = KeptBench.of_search(step, slots, 8, 8, options)
+                found.append(work(bench.recorded, [step], limits, CPU))
+            else:
+                found.append(search(step, limits, options, CPU, slots))
         assert (step.ancestors is not None) == use
     for plain, *others in zip(*found, strict=True):
         for other in others:

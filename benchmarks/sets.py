@@ -1,0 +1,388 @@
+"""How do time and memory of attention over a set grow with its size?
+
+    python benchmarks/sets.py --out FOLDER [--device cuda] [--threads 2] [--largest 1000000]
+
+Forward and backward on one set of n elements, n from 100 upwards by half powers of ten, until one pass takes more than
+`--seconds` or `--gib`: SAB and ISAB alone, and whole networks, encoder, PMA and a SAB among the seeds, beside PyG's
+`SetTransformerAggregation` of the same layers where torch_geometric is installed. That the two networks compute the
+same is checked first. Every point is measured in a process of its own; memory is what the pass took beyond the weights
+and the set. The exponents are slopes through the last three points of each curve; on a CPU that of time is of processor
+time, which other processes on the machine disturb less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import multiprocessing
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+
+GIB = 2**30
+PEER = "PyG, SAB + PMA + SAB"
+SYSTEMS = ("SAB", "ISAB", "SAB + PMA + SAB", PEER, "ISAB + PMA + SAB")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Everything that decides a measurement but the system and n."""
+
+    device: str = "cpu"
+    threads: int = 0  # 0: torch's own choice
+    d_model: int = 64
+    n_heads: int = 4
+    n_inducing: int = 16
+    seconds: float = 60.0
+    gib: float = 16.0
+
+    @property
+    def precision(self) -> str:
+        return "float32" if self.device == "cpu" else "bfloat16"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True, help="folder for sets.json, sets.md and sets.png")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--threads", type=int, default=0, help="0: torch's own choice")
+    parser.add_argument("--largest", type=int, default=1_000_000)
+    parser.add_argument("--systems", default=";".join(SYSTEMS), help="names, separated by semicolons")
+    parser.add_argument("--d-model", type=int, default=64)
+    parser.add_argument("--n-heads", type=int, default=4)
+    parser.add_argument("--n-inducing", type=int, default=16)
+    parser.add_argument("--seconds", type=float, default=60.0, help="the longest pass")
+    parser.add_argument("--gib", type=float, default=16.0, help="the largest pass")
+    arguments = vars(parser.parse_args())
+    out, largest, systems = arguments.pop("out"), arguments.pop("largest"), arguments.pop("systems").split(";")
+    result = run(Setting(**arguments), systems, sizes(largest), out)
+    print(markdown(result))
+
+
+def sizes(largest: int) -> list[int]:
+    """100, 316, 1,000 … up to `largest`."""
+    every = [round(10 ** (2 + half / 2)) for half in range(2 * 8)]
+    return [n for n in every if n <= largest]
+
+
+def run(setting: Setting, systems: list[str], ns: list[int], out: Path) -> dict[str, Any]:
+    """All curves, one after the other; what has been measured is written after each point."""
+    out.mkdir(parents=True, exist_ok=True)
+    result: dict[str, Any] = {"setting": asdict(setting), "precision": setting.precision, **apart(describe, setting)}
+    result["curves"] = {}
+    for name in systems:
+        curve = result["curves"][name] = {"points": [], "ended": ""}
+        for n in ns:
+            point = apart(measure, name, n, setting, limit=setting)
+            if "error" in point:
+                curve["ended"] = f"n = {n:,}: {point['error']}"
+                break
+            curve["points"].append(point)
+            curve["exponents"] = {key: exponent(curve["points"], key) for key in ("seconds", "processor", "bytes")}
+            (out / "sets.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+            if point["seconds"] > setting.seconds or point["bytes"] > setting.gib * GIB:
+                break
+    (out / "sets.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    (out / "sets.md").write_text(markdown(result), encoding="utf-8")
+    draw(result, out / "sets.png")
+    return result
+
+
+# --- in a process of its own -----------------------------------------------------------------------------
+
+
+def apart(function: Callable[..., dict[str, Any]], *values: Any, limit: Setting | None = None) -> dict[str, Any]:
+    """`function(*values)` in a new process, which is ended where it goes far beyond a limit."""
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=answer, args=(sender, function, *values))
+    process.start()
+    sender.close()
+    began, found = time.perf_counter(), None
+    try:
+        while found is None:
+            if receiver.poll(0.05):
+                found = receiver.recv()
+            elif limit and time.perf_counter() - began > 60 + 3 * limit.seconds:  # start, first pass, timed pass
+                found = {"error": f"more than {limit.seconds:g} s"}
+            elif limit and limit.device == "cpu" and resident(process.pid) > (1 + limit.gib) * GIB:
+                found = {"error": f"more than {limit.gib:g} GiB"}
+    except EOFError:  # it was ended by the system
+        found = {"error": "out of memory"}
+    process.kill()
+    process.join()
+    return found
+
+
+def resident(pid: int | None) -> int:
+    """Bytes of memory that a process has now."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
+    except (OSError, ValueError):
+        return 0
+
+
+def answer(sender: Connection, function: Callable[..., dict[str, Any]], *values: Any) -> None:
+    try:
+        sender.send(function(*values))
+    except ModuleNotFoundError as error:
+        sender.send({"error": f"not installed: {error.name}"})
+    except Exception as error:
+        import traceback
+
+        from regard.training.memory import out_of_memory
+
+        if not out_of_memory(error):
+            traceback.print_exc()
+        first = (str(error).splitlines() or [""])[0]
+        sender.send({"error": "out of memory" if out_of_memory(error) else f"{type(error).__name__}: {first[:200]}"})
+
+
+def describe(setting: Setting) -> dict[str, Any]:
+    """The machine, and whether our network and PyG's compute the same."""
+    import torch
+
+    from benchmarks.worker import machine, versions
+
+    device = prepare(setting)
+    found = {"machine": machine(device), "versions": versions()}
+    try:
+        import torch_geometric
+    except ImportError:
+        return {**found, "difference": None}
+    torch.manual_seed(0)
+    ours, theirs = built("SAB + PMA + SAB", setting), built(PEER, setting)
+    copy_weights(ours, theirs)
+    x = torch.randn(50, setting.d_model)
+    difference = float((ours(x) - theirs(x)).detach().abs().max())
+    assert difference < 1e-4, f"the networks differ by {difference}"
+    return {**found, "versions": {**versions(), "torch_geometric": torch_geometric.__version__},
+            "difference": difference}  # fmt: skip
+
+
+def prepare(setting: Setting) -> torch.device:
+    import torch
+
+    if setting.threads:
+        torch.set_num_threads(setting.threads)
+    device = torch.device(setting.device)
+    if device.type == "cuda":
+        share = setting.gib * GIB / torch.cuda.get_device_properties(device).total_memory
+        torch.cuda.set_per_process_memory_fraction(min(1.0, 1.1 * share))
+    return device
+
+
+def measure(name: str, n: int, setting: Setting) -> dict[str, Any]:
+    """Seconds by the clock and of the processor, the least of up to three, and bytes of forward and backward."""
+    import torch
+
+    from benchmarks.worker import peak_memory
+
+    device = prepare(setting)
+    torch.manual_seed(0)
+    network, x = built(name, setting).to(device), torch.randn(n, setting.d_model, device=device, requires_grad=True)
+    weights = [x, *network.parameters()]
+    once(network, torch.randn(10, setting.d_model, device=device), weights, setting)  # libraries start up
+    before = resident_now(device)
+    times = [once(network, x, weights, setting)]
+    taken = peak_memory(device) - before
+    while len(times) < 3 and sum(wall for wall, _ in times) < setting.seconds / 4:
+        times.append(once(network, x, weights, setting))
+    wall, processor = (min(column) for column in zip(*times, strict=True))
+    return {"n": n, "seconds": wall, "processor": processor, "passes": len(times), "bytes": max(taken, 1)}
+
+
+def resident_now(device: torch.device) -> int:
+    import os
+
+    import torch
+
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        return torch.cuda.memory_allocated()
+    return resident(os.getpid())
+
+
+def once(network: nn.Module, x: Tensor, weights: list[Tensor], setting: Setting) -> tuple[float, float]:
+    """Seconds of one pass: by the clock, and of the processor, which other processes on the machine disturb less."""
+    import torch
+
+    for weight in weights:
+        weight.grad = None
+    wait = torch.cuda.synchronize if setting.device != "cpu" else lambda: None
+    wait()
+    began, used = time.perf_counter(), time.process_time()
+    with torch.autocast(setting.device, torch.bfloat16, enabled=setting.precision == "bfloat16"):
+        out = network(x)
+    out.float().square().mean().backward()
+    wait()
+    return time.perf_counter() - began, time.process_time() - used
+
+
+# --- what is measured ------------------------------------------------------------------------------------
+
+
+def built(name: str, setting: Setting) -> nn.Module:
+    """A network of one set: (n, D) → whatever it gives."""
+    from torch import nn
+
+    from regard.config import SetTransformerConfig
+    from regard.models.set_transformer import SetTransformer
+    from regard.nn.layout import Layout, Packed
+    from regard.nn.sets import ISAB, SAB
+
+    d, h, m = setting.d_model, setting.n_heads, setting.n_inducing
+
+    class OfOneSet(nn.Module):
+        def __init__(self, part: nn.Module) -> None:
+            super().__init__()
+            self.part = part
+            self.layouts: dict[int, Layout] = {}
+
+        def forward(self, x: Tensor) -> Any:
+            if len(x) not in self.layouts:
+                self.layouts[len(x)] = Packed.of([len(x)]).to(x.device)
+            return self.part(x, self.layouts[len(x)])
+
+    class Whole(nn.Module):
+        """Without the last linear map, which PyG leaves to others."""
+
+        def __init__(self, encoder: str) -> None:
+            super().__init__()
+            config = SetTransformerConfig(
+                encoder=encoder, n_layers=1, d_model=d, n_heads=h, n_inducing=m, decoder_layers=1, pool_rff=True,
+                layer_norm=True, scale="head", residual="plain",
+            )  # fmt: skip
+            self.network = SetTransformer(config, d, d)
+            self.network.head = nn.ModuleList()
+
+        def forward(self, x: Tensor, layout: Layout) -> Tensor:
+            return self.network(x, layout)
+
+    if name == PEER:
+        from torch_geometric.nn import SetTransformerAggregation
+
+        theirs = SetTransformerAggregation(d, num_seed_points=1, heads=h, layer_norm=True)
+
+        class Peer(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.network = theirs
+
+            def forward(self, x: Tensor) -> Tensor:
+                import torch
+
+                index = torch.zeros(len(x), dtype=torch.long, device=x.device)
+                return self.network(x, index, dim_size=1)[:, None]
+
+        return Peer()
+    parts: dict[str, Callable[[], nn.Module]] = {
+        "SAB": lambda: SAB(d, d, h),
+        "ISAB": lambda: ISAB(d, d, h, m),
+        "SAB + PMA + SAB": lambda: Whole("sab"),
+        "ISAB + PMA + SAB": lambda: Whole("isab"),
+    }
+    return OfOneSet(parts[name]())
+
+
+def copy_weights(ours: Any, theirs: Any) -> None:
+    """Ours into PyG's network of the same layers."""
+    import torch
+
+    network, peer = ours.part.network, theirs.network
+    blocks = [
+        (network.encoder[0].mab, peer.encoders[0].mab), (network.pool.mab, peer.pma.mab),
+        (network.decoder[0].mab, peer.decoders[0].mab),
+    ]  # fmt: skip
+    with torch.no_grad():
+        peer.pma.lin.load_state_dict(network.pool.rff.maps[0].state_dict())
+        peer.pma.seed.copy_(network.pool.seeds[None])
+        for mab, block in blocks:
+            projections = (mab.attn.w_q, mab.attn.w_k, mab.attn.w_v)
+            block.attn.in_proj_weight.copy_(torch.cat([part.weight for part in projections]))
+            block.attn.in_proj_bias.copy_(torch.cat([part.bias for part in projections]))
+            block.attn.out_proj.load_state_dict(mab.attn.w_o.state_dict())
+            block.lin.load_state_dict(mab.feed_forward.state_dict())
+            block.layer_norm1.load_state_dict(mab.attn_norm.state_dict())
+            block.layer_norm2.load_state_dict(mab.feed_forward_norm.state_dict())
+
+
+# --- what was found --------------------------------------------------------------------------------------
+
+
+def exponent(points: list[dict[str, Any]], key: str) -> float | None:
+    """The slope of log(value) over log(n) through the last three points."""
+    last = points[-3:]
+    if len(last) < 3:
+        return None
+    xs, ys = [math.log(point["n"]) for point in last], [math.log(point[key]) for point in last]
+    x, y = sum(xs) / 3, sum(ys) / 3
+    return sum((a - x) * (b - y) for a, b in zip(xs, ys, strict=True)) / sum((a - x) ** 2 for a in xs)
+
+
+def markdown(result: dict[str, Any]) -> str:
+    ns = sorted({point["n"] for curve in result["curves"].values() for point in curve["points"]})
+    setting = Setting(**result["setting"])
+    lines = [
+        f"### {result['machine']}, {result['precision']}: width {setting.d_model}, {setting.n_heads} heads, "
+        f"{setting.n_inducing} inducing points, one set, forward and backward", "",
+        "| | " + " | ".join(f"{n:,}" for n in ns) + " | time grows as | memory grows as | |",
+        "|---|" + "--:|" * (len(ns) + 2) + "---|",
+    ]  # fmt: skip
+    for name, curve in result["curves"].items():
+        at = {point["n"]: point for point in curve["points"]}
+        cells = [f"{shown(at[n]['seconds'])}, {at[n]['bytes'] / GIB:.3g} GiB" if n in at else "–" for n in ns]
+        time_of = "processor" if setting.device == "cpu" else "seconds"
+        slopes = [curve.get("exponents", {}).get(key) for key in (time_of, "bytes")]
+        cells += ["–" if slope is None else f"n^{slope:.2f}" for slope in slopes]
+        lines.append(f"| {name} | " + " | ".join(cells) + f" | {curve['ended']} |")
+    lines += ["", ", ".join(f"{name} {version}" for name, version in result["versions"].items()) + "."]
+    if result["difference"] is not None:
+        lines.append(f"Largest difference to PyG's outputs with the same weights: {result['difference']:.1e}.")
+    return "\n".join(lines) + "\n"
+
+
+def shown(seconds: float) -> str:
+    return f"{1000 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+
+
+def draw(result: dict[str, Any], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, both = pyplot.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+    for axes, key, unit, label in zip(
+        both,
+        ("seconds", "bytes"),
+        (1, GIB),
+        ("seconds, forward and backward", "GiB beyond weights and set"),
+        strict=True,
+    ):
+        for name, curve in result["curves"].items():
+            points = curve["points"]
+            slope = curve.get("exponents", {}).get(key)
+            named = name if slope is None else f"{name}   n^{slope:.2f}"
+            style = "--" if name == PEER else "-"
+            axes.plot(
+                [p["n"] for p in points], [p[key] / unit for p in points], style, marker="o", markersize=3, label=named
+            )
+        axes.set(xscale="log", yscale="log", xlabel="elements of the set", ylabel=label)
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=8)
+    figure.suptitle(f"{result['machine']}, {result['precision']}", fontsize=10)
+    figure.savefig(path, dpi=130)
+    pyplot.close(figure)
+
+
+if __name__ == "__main__":
+    main()

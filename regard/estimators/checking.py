@@ -1,0 +1,124 @@
+"""What may be given to an estimator: a list of sets, each an (n, d) array of finite numbers, and a target for each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from regard.estimators.conventions import InputError
+
+
+def checked_sets(X: Any, width: int | None = None) -> list[np.ndarray]:
+    """The sets as float32 arrays (n, d), n ≥ 0. `width`: the d that a fitted model knows."""
+    if isinstance(X, (str, bytes, dict)) or not hasattr(X, "__len__") or not hasattr(X, "__iter__"):
+        raise InputError(f"X is a {type(X).__name__}: give a list of sets, one (n, d) array each.")
+    if isinstance(X, np.ndarray) and X.ndim != 3 and X.dtype != object:
+        raise InputError(
+            f"X is one array of shape {X.shape}: give a list of sets, one (n, d) array each, or an array of shape "
+            "(sets, n, d)."
+        )
+    if not len(X):
+        raise InputError("X has no sets: give a list of at least one.")
+    sets = [checked_set(one, number) for number, one in enumerate(X)]
+    widths = {one.shape[1]: number for number, one in reversed(list(enumerate(sets))) if one.shape[1]}
+    if width is None:
+        if not any(len(one) for one in sets):
+            raise InputError("Every set of X is empty: at least one needs elements to learn from.")
+        if len(widths) > 1:
+            (first, at), (second, there) = sorted(widths.items(), key=lambda item: item[1])[:2]
+            raise InputError(
+                f"Set {there} has {second} columns but set {at} has {first}: all sets must have the same number."
+            )
+        (width,) = widths
+    for number, one in enumerate(sets):
+        if one.shape[1] not in (0, width):
+            raise InputError(f"Set {number} has {one.shape[1]} columns; the model was fitted on sets with {width}.")
+    return [one if one.shape[1] else np.zeros((0, width), np.float32) for one in sets]
+
+
+def checked_set(one: Any, number: int) -> np.ndarray:
+    """One set, (n, d); (0, 0) where it is empty and nobody knows how wide."""
+    try:
+        array = np.asarray(one)
+    except ValueError:
+        raise InputError(f"Set {number} has rows of different lengths: each set must be an (n, d) array.") from None
+    if array.shape == (0,):
+        return np.zeros((0, 0), np.float32)
+    if array.ndim != 2 or (array.shape[1] == 0 and len(array)):
+        advice = "; for a set of single numbers use reshape(-1, 1)" if array.ndim == 1 else ""
+        raise InputError(f"Set {number} has shape {array.shape}: each set must be an (n, d) array{advice}.")
+    array = as_numbers(array, f"Set {number} holds values that are not real numbers: encode them as numbers first.")
+    wrong = ~np.isfinite(array)
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        raise InputError(
+            f"Set {number} has a value that is not finite in float32, {one_value(one, row, column)}, in row {row}, "
+            f"column {column}: remove or replace it."
+        )
+    return array
+
+
+def one_value(one: Any, row: int, column: int) -> Any:
+    return np.asarray(one)[row, column]
+
+
+def as_numbers(array: np.ndarray, complaint: str) -> np.ndarray:
+    """In float32, in which networks compute."""
+    if np.iscomplexobj(array):
+        raise InputError(complaint)
+    try:
+        with np.errstate(over="ignore"):
+            return np.ascontiguousarray(array, dtype=np.float32)
+    except (TypeError, ValueError):
+        raise InputError(complaint) from None
+
+
+def checked_count(n_sets: int, y: Any) -> np.ndarray:
+    """The targets as an array with a row for each set."""
+    if y is None:
+        raise InputError("y is missing: give one target for each set.")
+    try:
+        target = np.asarray(y)
+    except ValueError:
+        raise InputError("The targets have rows of different lengths: give one target for each set.") from None
+    if target.ndim == 0 or len(target) != n_sets:
+        n = len(target) if target.ndim else 1
+        raise InputError(f"There are {n_sets} sets but {n} targets: give one target for each set.")
+    return target
+
+
+def checked_numbers(n_sets: int, y: Any) -> np.ndarray:
+    """Targets of a regression: (B,) or (B, d_out), finite."""
+    target = checked_count(n_sets, y)
+    if target.ndim > 2 or target.dtype.kind in "USM":
+        raise InputError(
+            f"The targets have shape {target.shape} and type {target.dtype}: a regression needs one number, or one "
+            "row of numbers, for each set."
+        )
+    numbers = as_numbers(target, "The targets hold values that are not real numbers.")
+    if not np.isfinite(numbers).all():
+        row = int(np.argwhere(~np.isfinite(numbers))[0][0])
+        raise InputError(f"The target of set {row} is not finite: remove or replace it.")
+    return numbers
+
+
+def checked_labels(n_sets: int, y: Any) -> np.ndarray:
+    """Targets of a classification: (B,) whole numbers, truth values or strings."""
+    labels = checked_count(n_sets, y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise InputError(f"The labels have shape {labels.shape}: a classification needs one label for each set.")
+    if labels.dtype == object and all(isinstance(label, str) for label in labels):
+        labels = labels.astype(str)
+    if labels.dtype.kind == "f" and np.isfinite(labels).all() and (labels == np.round(labels)).all():
+        labels = labels.astype(np.int64)
+    if labels.dtype.kind not in "iubU":
+        raise InputError(
+            f"The labels are of type {labels.dtype}: a classification needs whole numbers, truth values or strings; "
+            "for other numbers use SetTransformerRegressor."
+        )
+    if len(np.unique(labels)) < 2:
+        raise InputError(f"All labels are {labels[0]!r}: a classification needs at least two classes.")
+    return labels

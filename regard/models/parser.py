@@ -1,0 +1,148 @@
+"""The Transformer that writes trees, told which word it has come to.
+
+A linear tree has one leaf symbol for each word of the sentence, so every output so far says exactly how many words have
+been read. The decoder's input is
+
+    E[y] · √d_model + position + W · [m_last ; m_next]
+
+where m_last and m_next are the encoder's outputs for the last word read and for the next one, by their first subwords;
+after the last word the end symbol is next. This is the deterministic attention of Ma et al. 2017 ("Deterministic
+Attention for Sequence-to-Sequence Constituent Parsing"), added to the Transformer's own, which stays as it is: with a
+few thousand trees cross-attention alone does not learn to count. Departure from *Attention Is All You Need*, §6.3, and
+off by default (`model.next_word`).
+
+The encoder's outputs are put in another order to make that a lookup: the first subwords of all words come first, in
+the order of the words, then the end symbol, then the other subwords. To attention order is nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from regard.config import ParserModelConfig
+from regard.models.stepping import TransformerStep
+from regard.models.transformer import Transformer
+from regard.nn.layout import Layout, Packed
+from regard.nn.linear import linear
+
+
+class ParserTransformer(Transformer):
+    """From sentences to linear trees."""
+
+    begins: Tensor
+    leaves: Tensor
+
+    def __init__(self, config: ParserModelConfig, begins: Tensor, leaves: Tensor, unknown: int) -> None:
+        """begins: (V_source,) bool, subwords that begin a word, and the end symbol   leaves: (V_target,) bool, symbols
+        that stand for a word   unknown: the number of the unknown subword, in which word dropout ends"""
+        super().__init__(config, len(begins), len(leaves))
+        self.next_word, self.word_dropout, self.unknown = config.next_word, config.word_dropout, unknown
+        self.register_buffer("begins", begins, persistent=False)
+        self.register_buffer("leaves", leaves, persistent=False)
+        if config.next_word:  # last: the other weights are drawn as if there were none
+            self.w_words = nn.Linear(2 * config.d_model, config.d_model, bias=False)
+            nn.init.xavier_uniform_(self.w_words.weight)
+
+    def encode(self, src: Tensor, layout: Layout) -> Tensor:
+        """src: (B, S) → memory (B, S, D), where `next_word` is set in the order said above."""
+        seen = src
+        if self.training and self.word_dropout:
+            seen = src.masked_fill(torch.rand(src.shape, device=src.device) < self.word_dropout, self.unknown)
+        memory = super().encode(seen, layout)
+        if not self.next_word:
+            return memory
+        order = self.words_first(src, layout)
+        if isinstance(layout, Packed):
+            return memory.index_select(0, order)
+        return memory.gather(1, order[:, :, None].expand_as(memory))
+
+    def words_first(self, src: Tensor, layout: Layout) -> Tensor:
+        """Where each place of the memory comes from, in the shape of `src`."""
+        later = (~self.begins[src]).long()
+        if isinstance(layout, Packed):
+            return (2 * rows_of(layout) + later).argsort(stable=True)
+        return later.argsort(dim=1, stable=True)
+
+    def decode(self, tgt: Tensor, layout: Layout, memory: Tensor, memory_layout: Layout) -> Tensor:
+        """tgt: (B, T)   memory: (B, S, D)   → (B, T, D), before the output projection."""
+        x = self.target_embedding(tgt, layout)
+        if self.next_word:
+            x = x + self.words_around(tgt, layout, memory, memory_layout).to(x.dtype)
+        return self.decoder(x, layout, memory, memory_layout)
+
+    def words_around(self, tgt: Tensor, layout: Layout, memory: Tensor, memory_layout: Layout) -> Tensor:
+        """W · [m_last ; m_next] at every target position."""
+        read = self.leaves[tgt].long()
+        if isinstance(layout, Packed) and isinstance(memory_layout, Packed):
+            rows, total = rows_of(layout), read.cumsum(0)
+            before = torch.cat([total.new_zeros(1), total])[layout.offsets[:-1]]
+            places = word_places(total - before[rows], memory_layout.offsets.diff()[rows])
+            first = memory_layout.offsets[:-1][rows]
+            # A sequence that only fills a batch up may have no source.
+            last, following = ((first + place).clamp(0, len(memory) - 1) for place in places)
+            return self.join(memory.index_select(0, last), memory.index_select(0, following))
+        lengths = memory_layout.mask.sum(1, keepdim=True)
+        return self.join(*(take(memory, place) for place in word_places(read.cumsum(1), lengths)))
+
+    def join(self, last: Tensor, following: Tensor) -> Tensor:
+        """(…, D) twice → (…, D)"""
+        return linear(torch.cat([last, following], dim=-1), self.w_words.weight, None)
+
+
+def rows_of(layout: Packed) -> Tensor:
+    """The sequence of each position."""
+    return layout.slots // max(layout.size, 1)
+
+
+def word_places(read: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the memory has the last word read and the next one. read: words read   lengths: of the sources"""
+    following = torch.minimum(read, lengths - 1)
+    return torch.minimum((read - 1).clamp(min=0), lengths - 1), following
+
+
+def take(memory: Tensor, places: Tensor) -> Tensor:
+    """memory: (B, S, D)   places: (B, N)   → (B, N, D)"""
+    return memory.gather(1, places[:, :, None].expand(-1, -1, memory.shape[2]))
+
+
+class ParserStep(TransformerStep):
+    """One symbol at a time. Each hypothesis has read words of its own."""
+
+    model: ParserTransformer
+
+    def __init__(
+        self, model: ParserTransformer, sources: Sequence[Sequence[int]], beam: int, watched: int | None = None
+    ) -> None:
+        super().__init__(model, sources, beam, watched)
+        self.memory = self.read = torch.empty(0)  # (B, S, D), (B, W)
+
+    def make_room(self, slots: int, source_room: int, room: int) -> None:
+        super().make_room(slots, source_room, room)
+        self.memory = self.barred.new_zeros(slots, source_room, self.model.config.d_model)
+        self.read = torch.zeros(slots, self.beam, dtype=torch.long, device=self.device)
+        self.lengths.fill_(1)  # where nobody is, something is looked up too
+
+    def put(self, slots: Tensor, memory: Tensor) -> None:
+        super().put(slots, memory)
+        self.memory[slots, : memory.shape[1]] = memory
+        self.read[slots] = 0
+
+    def embed(self, tokens: Tensor, places: Tensor, seen: int) -> Tensor:
+        x = super().embed(tokens, places, seen)
+        if not self.model.next_word:
+            return x
+        self.read += self.model.leaves[tokens].view_as(self.read)
+        last, following = word_places(self.read, self.lengths[:, None])
+        words = self.model.join(take(self.memory, last), take(self.memory, following))  # (B, W, D)
+        return x + words.flatten(0, 1)
+
+    def move(self, rows: Tensor, longest: int) -> None:
+        super().move(rows, longest)
+        self.read.copy_(self.read.flatten()[rows].view_as(self.read))
+
+    def leave(self, slots: Tensor, rows: Tensor) -> None:
+        super().leave(slots, rows)
+        self.memory, self.read = self.memory[slots], self.read[slots]

@@ -1,0 +1,74 @@
+"""Amortised clustering: *Set Transformer*, §5.3: the parameters of a mixture from one look at its points.
+
+Scores, per point and set: LL0 of what the network gives, LL1 after one step of expectation maximisation from there, the
+oracle's (the parameters that drew the points) on the same sets, and the adjusted Rand index of all three. LL1 may be
+above the oracle's: the true parameters are not the likeliest for finitely many points.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.config.set_tasks import ClusteringRecipe
+from regard.data.sets import Sets
+from regard.data.sets.mixtures import Mixtures
+from regard.evaluate.clustering import adjusted_rand_index
+from regard.models.set_transformer import SetTransformer
+from regard.nn.em import assign, em_step, mean_log_likelihood
+from regard.nn.layout import Padded
+from regard.nn.mixture import Mixture, mixture_of
+from regard.tasks.sets import SetBatch, SetTask, to_numpy
+
+D = 2  # the points lie in a plane
+
+
+class ClusteringTask(SetTask[ClusteringRecipe]):
+    @property
+    def largest(self) -> int:
+        return self.recipe.data.largest
+
+    @property
+    def element(self) -> tuple[int, ...]:
+        return (D,)
+
+    def build(self) -> SetTransformer:
+        return SetTransformer(self.recipe.model, D, 1 + 2 * D)
+
+    def source(self, split: str) -> Mixtures:
+        data = self.recipe.data
+        return Mixtures(data.smallest, data.largest, data.n_components, data.spread, data.sigma, D)
+
+    def losses(self, output: Tensor, batch: SetBatch) -> Tensor:
+        return -mean_log_likelihood(batch.x, batch.layout, mixture_of(output))
+
+    def measure(self, output: Tensor, batch: SetBatch, sets: Sets, closely: bool) -> dict[str, np.ndarray]:
+        x, layout, found = batch.x, batch.layout, mixture_of(output)
+        mixtures = {"0": found, "1": em_step(x, layout, found), "_oracle": oracle(sets, x.device)}
+        values = {f"ll{name}": to_numpy(mean_log_likelihood(x, layout, mixture)) for name, mixture in mixtures.items()}
+        values |= {f"gap{name}": values[f"ll{name}"] - values["ll_oracle"] for name in "01"}
+        if closely:
+            for name, mixture in mixtures.items():
+                values[f"ari{name}"] = rand_indices(assign(x, layout, mixture).cpu().numpy(), sets)
+        return values
+
+    def answers(self, output: Tensor, layout: Padded) -> list[Mixture]:
+        found = mixture_of(output)
+        return [Mixture(*(part[row : row + 1].cpu() for part in found)) for row in range(len(output))]
+
+
+def oracle(sets: Sets, device: torch.device) -> Mixture:
+    """The mixtures that the points were drawn from."""
+    weights, means, sigmas = (torch.from_numpy(sets.truth[key]).to(device) for key in ("weights", "means", "sigmas"))
+    return Mixture(weights.log(), means, sigmas)
+
+
+def rand_indices(labels: np.ndarray, sets: Sets) -> np.ndarray:
+    """(B,), of the labels of each set's own elements."""
+    return np.array(
+        [
+            adjusted_rand_index(ours[:size], theirs[:size])
+            for ours, theirs, size in zip(labels, sets.target, sets.sizes, strict=True)
+        ]
+    )

@@ -1,0 +1,131 @@
+"""What a model of sets looks at, ready for `regard.view`.
+
+Sets of points are drawn as points: what each seed and inducing point collects, and which elements some elements look
+at. Sets of anything else are drawn as heat maps with an element a column, as sentences are, and sets of images once
+more with the images themselves.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from regard.data.sets import Sets
+from regard.errors import RegardError
+from regard.nn.mixture import Mixture
+from regard.tasks.set_model import SetModel
+from regard.tasks.sets import to_numpy
+from regard.view import AttentionMap, AttentionView, attention_page, attention_png
+from regard.view.sets import Clustering, Looks, clusterings_png, image_looks_png, looks_png
+
+SPATIAL = ("clustering", "point_clouds")
+
+
+def draw(model: SetModel, number: int, folder: Path, name: str) -> list[Path]:
+    """Draw what the model looks at in a test set; gives the files."""
+    sets = model.test_sets([number])
+    (answer,), maps = model.attend(sets)
+    folder.mkdir(parents=True, exist_ok=True)
+    seen = {path: to_numpy(weights[0]) for path, weights in maps.items()}  # (H, Q, K)
+    if not seen:
+        raise RegardError(f"{model.name} has no attention to look at: neither its encoder nor its pooling attends.")
+    title = f"{model.name} · test set {number} · {described(answer)}"
+    png = folder / f"{name}.png"
+    if model.recipe.task in SPATIAL:
+        looks = [looks_of(path, weights) for path, weights in seen.items() if to_elements(path)]
+        looks_png(sets.elements[0], looks, png, title)
+        return [png]
+    drawn = [png]
+    if sets.elements.ndim > 3:
+        drawn.append(folder / f"{name}-images.png")
+        looks = [looks_of(path, weights) for path, weights in seen.items() if to_elements(path)]
+        image_looks_png(sets.elements[0], looks, drawn[-1], title)
+    view = AttentionView(title, described_set(sets), described(answer), labelled(seen, element_names(sets)))
+    attention_png(view, png)
+    page = folder / f"{name}.html"
+    page.write_text(attention_page(view), encoding="utf-8")
+    return [page, *drawn]
+
+
+def to_elements(path: str) -> bool:
+    """Whether an attention looks at the elements of the set, not at inducing points or among seeds."""
+    parts = path.split(".")
+    return "distribute" not in parts and "decoder" not in parts
+
+
+def looks_of(path: str, weights: np.ndarray) -> Looks:
+    return Looks(path, looker(path), weights.mean(axis=0))
+
+
+def looker(path: str) -> str:
+    parts = path.split(".")
+    if "pool" in parts or "decoder" in parts:
+        return "seed"
+    return "inducing point" if "collect" in parts else "element"
+
+
+def labelled(seen: dict[str, np.ndarray], elements: list[str]) -> list[AttentionMap]:
+    """Maps with names for what looks and what is looked at."""
+    maps = []
+    for path, weights in seen.items():
+        _, Q, K = weights.shape
+        rows = elements if looker(path) == "element" else [f"{looker(path)} {i}" for i in range(Q)]
+        columns = (
+            elements if to_elements(path) else [f"{'seed' if 'decoder' in path else 'point'} {i}" for i in range(K)]
+        )
+        maps.append(AttentionMap(path, rows, columns, weights))
+    return maps
+
+
+def element_names(sets: Sets) -> list[str]:
+    """A short name for every element of a set: its number where it is one, else what is known of it."""
+    size = int(sets.sizes[0])
+    if sets.elements.shape[2:] == (1,):
+        return [f"{value:.1f}" for value in sets.elements[0, :size, 0]]
+    if "character" in sets.truth:
+        _, which = np.unique(sets.truth["character"][0, :size], return_inverse=True)
+        return [f"character {chr(97 + i)}" for i in which]
+    for key in ("fits", "outlier"):
+        if key in sets.truth:
+            return [f"{i}{f' ({key})' if sets.truth[key][0, i] else ''}" for i in range(size)]
+    return [str(i) for i in range(size)]
+
+
+def described_set(sets: Sets) -> str:
+    return f"a set of {int(sets.sizes[0])}"
+
+
+def described(answer: Any) -> str:
+    if isinstance(answer, Mixture):
+        return f"{answer.means.shape[1]} components"
+    return f"answer {answer:.3g}" if isinstance(answer, float) else f"answer {answer}"
+
+
+# --- clusterings -----------------------------------------------------------------------------------------
+
+
+def draw_clusterings(model: SetModel, path: Path, count: int = 10) -> None:
+    """The first test sets with the centres and covariances that were found, and those that are true (Figure 4)."""
+    sets = model.test_sets(range(count))
+    found, _ = model.attend(sets)
+    panels = []
+    for row, mixture in enumerate(found):
+        points = sets.elements[row, : sets.sizes[row]]
+        ours = plain(mixture.log_weights.exp()), plain(mixture.means), plain(mixture.sigmas)
+        truth = tuple(sets.truth[key][row] for key in ("weights", "means", "sigmas"))
+        panels.append(Clustering(points, nearest(points, *ours), ours, (truth[0], truth[1], truth[2])))
+    clusterings_png(panels, path, f"{model.name}: solid, what was found; dotted, what drew the points")
+
+
+def plain(part: Tensor) -> np.ndarray:
+    return to_numpy(part[0])
+
+
+def nearest(points: np.ndarray, weights: np.ndarray, means: np.ndarray, sigmas: np.ndarray) -> np.ndarray:
+    """The likeliest component of each point."""
+    distance = (((points[:, None] - means) / sigmas) ** 2).sum(axis=-1)
+    likeliest: np.ndarray = (np.log(weights) - np.log(sigmas).sum(axis=-1) - distance / 2).argmax(axis=1)
+    return likeliest

@@ -1,0 +1,80 @@
+"""A trained model of sets, ready for use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.config import SetRecipe
+from regard.data.sets import Sets
+from regard.errors import RegardError
+from regard.nn.attention import capture
+from regard.tasks.sets import Scores, SetBatch, SetTask, as_sets
+from regard.tasks.task import move
+
+
+class SetModel:
+    """Predicts for sets of any size, scores itself on held-out ones, and shows what it looks at.
+
+    `capture` works on it as on its network:  with regard.capture(model) as maps: model.predict([points])
+    """
+
+    def __init__(self, task: SetTask[Any], device: torch.device) -> None:
+        self.task, self.device = task, device
+        self.model: nn.Module = task.model.to(device).eval()
+
+    @property
+    def recipe(self) -> SetRecipe:
+        return self.task.recipe
+
+    @property
+    def name(self) -> str:
+        return self.recipe.name
+
+    @property
+    def element(self) -> np.ndarray:
+        """An element of the kind that the model takes, all zeros."""
+        shape: tuple[int, ...] = self.task.element
+        return np.zeros(shape, dtype=np.uint8 if len(shape) > 1 else np.float32)
+
+    def predict(self, sets: Sequence[np.ndarray]) -> list[Any]:
+        """What the model makes of each set, an array with an element a row: the largest number, how many unique
+        characters, a `Mixture`, the place of the outlier, a class, or the probability that the door opens."""
+        batch = self.batch(as_sets(sets, self.element))
+        return self.task.answers(self.output(batch), batch.layout)
+
+    def test_sets(self, numbers: Sequence[int]) -> Sets:
+        """Held-out sets by number."""
+        stream = self.task.stream("test")
+        count = stream.source.count
+        for number in numbers:
+            if number < 0 or (count is not None and number >= count):
+                last = "on" if count is None else f"to {count - 1}"
+                raise RegardError(f"There is no test set {number}: they are numbered from 0 {last}.")
+        return stream.take(np.array(numbers)).trimmed()
+
+    def score(self, split: str = "test") -> Scores:
+        data = self.recipe.data
+        return self.task.evaluate(split, data.test_sets if split == "test" else data.valid_sets, self.device)
+
+    def attend(self, sets: Sets) -> tuple[list[Any], dict[str, Tensor]]:
+        """What the model makes of some sets, and every attention by module path, (B, H, Q, K)."""
+        batch = self.batch(sets)
+        with capture(self.model) as maps:
+            output = self.output(batch)
+        return self.task.answers(output, batch.layout), maps
+
+    def batch(self, sets: Sets) -> SetBatch:
+        return move(SetBatch.of(sets, np.arange(len(sets))), self.device)
+
+    @torch.no_grad()
+    def output(self, batch: SetBatch) -> Tensor:
+        self.model.eval()
+        return self.model(batch.x, batch.layout)
+
+    def named_modules(self) -> Iterator[tuple[str, nn.Module]]:
+        return self.model.named_modules()

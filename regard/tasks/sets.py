@@ -1,0 +1,165 @@
+"""Tasks on sets: what they have in common. Each is a source of sets, a model, a loss for each set, and scores."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.config import SetRecipe
+from regard.data.sets import SetOrder, Sets, Source, Stream, stream
+from regard.data.sets.stream import HELD_OUT_BLOCK
+from regard.errors import RegardError
+from regard.nn.layout import Padded
+from regard.nn.masks import length_mask
+from regard.tasks.task import Validation, move, pin
+
+R = TypeVar("R", bound=SetRecipe)
+Scores = dict[str, float]
+
+
+@dataclass(frozen=True)
+class SetBatch:
+    x: Tensor  # (B, N, …)
+    layout: Padded
+    target: Tensor  # (B,) or (B, N)
+    n_tokens: int  # sets, the terms of the loss
+    numbers: np.ndarray
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, sets: Sets, numbers: np.ndarray) -> SetBatch:
+        """Some sets as tensors, in the rectangle that they come in."""
+        size = sets.elements.shape[1]
+        full = bool((sets.sizes == size).all())
+        sizes = torch.from_numpy(sets.sizes)
+        layout = Padded(length_mask(sizes, size), torch.arange(size)[None], size, full=full)
+        x, target = torch.from_numpy(sets.elements), torch.from_numpy(sets.target)
+        return cls(x, layout, target, len(sets), numbers, (*sets.elements.shape, int(full)))
+
+
+class SetTask(ABC, Generic[R]):
+    """One recipe's sets and model. Files are read when their sets are asked for."""
+
+    def __init__(self, recipe: R) -> None:
+        self.recipe = recipe
+        torch.manual_seed(recipe.seed)
+        self.model = self.build()
+        self.order = SetOrder(recipe.train.batch_sets, recipe.seed, self.largest)
+        self.d_model = recipe.model.d_model
+        self.streams: dict[str, Stream] = {}
+
+    # --- what a task says of itself
+
+    @property
+    @abstractmethod
+    def largest(self) -> int:
+        """The most elements a set of it has."""
+
+    @property
+    @abstractmethod
+    def element(self) -> tuple[int, ...]:
+        """The shape of an element."""
+
+    @abstractmethod
+    def build(self) -> nn.Module:
+        """The model: (x, layout) → output."""
+
+    @abstractmethod
+    def source(self, split: str) -> Source: ...
+
+    @abstractmethod
+    def losses(self, output: Tensor, batch: SetBatch) -> Tensor:
+        """The loss of each set, (B,)."""
+
+    @abstractmethod
+    def measure(self, output: Tensor, batch: SetBatch, sets: Sets, closely: bool) -> dict[str, np.ndarray]:
+        """What is scored, (B,) or (B, …) each. `closely`: for a report, with what takes longer."""
+
+    @abstractmethod
+    def answers(self, output: Tensor, layout: Padded) -> list[Any]:
+        """What a user is told of each set."""
+
+    def summary(self, values: dict[str, np.ndarray]) -> Scores:
+        """Scores of all held-out sets together: by default the means of what was measured."""
+        return {key: float(np.nanmean(found)) for key, found in values.items()}
+
+    # --- what the loop asks
+
+    def stream(self, split: str) -> Stream:
+        if split not in self.streams:
+            self.streams[split] = stream(self.source(split), split, self.recipe.seed, self.recipe.train.batch_sets)
+        return self.streams[split]
+
+    @property
+    def extent(self) -> str:
+        return self.stream("train").source.extent
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        return {"training sets": self.stream("train").source.fingerprint}
+
+    def n_tokens(self, numbers: np.ndarray) -> int:
+        return len(numbers)
+
+    def batch(self, numbers: np.ndarray, device: torch.device) -> SetBatch:
+        sets = self.stream("train").take(numbers)
+        # On a GPU in the rectangle of the largest set, so that the work recorded for it serves every batch.
+        return pin(SetBatch.of(sets if device.type == "cuda" else sets.trimmed(), numbers), device)
+
+    def loss(self, batch: SetBatch) -> Tensor:
+        return self.losses(self.model(batch.x, batch.layout), batch).sum()
+
+    def validate(self, device: torch.device) -> Validation:
+        scores = self.evaluate("valid", self.recipe.data.valid_sets, device, closely=False)
+        return Validation(scores)
+
+    @torch.no_grad()
+    def evaluate(self, split: str, count: int, device: torch.device, closely: bool = True) -> Scores:
+        """Scores of the first `count` sets of a split, or of all where there are fewer."""
+        found: dict[str, list[np.ndarray]] = {}
+        training = self.model.training
+        self.model.eval()
+        for sets, batch in self.held_out(split, count, device):
+            output = self.model(batch.x, batch.layout)
+            values = {"loss": to_numpy(self.losses(output, batch)), **self.measure(output, batch, sets, closely)}
+            for key, value in values.items():
+                found.setdefault(key, []).append(value)
+        self.model.train(training)
+        return self.summary({key: np.concatenate(values) for key, values in found.items()})
+
+    def held_out(self, split: str, count: int, device: torch.device) -> Iterator[tuple[Sets, SetBatch]]:
+        """The first sets of a split, a block at a time."""
+        stream = self.stream(split)
+        count = min(count, stream.source.count or count)
+        for first in range(0, count, HELD_OUT_BLOCK):
+            numbers = np.arange(first, min(first + HELD_OUT_BLOCK, count))
+            sets = stream.take(numbers).trimmed()
+            yield sets, move(SetBatch.of(sets, numbers), device)
+
+
+def to_numpy(tensor: Tensor) -> np.ndarray:
+    return tensor.detach().float().cpu().numpy()
+
+
+def as_sets(arrays: Sequence[np.ndarray], like: np.ndarray) -> Sets:
+    """Arrays of one element a row as sets. `like`: an element of the kind that the model was trained on."""
+    if not len(arrays):
+        raise RegardError("There are no sets: give a list with an array of elements for each.")
+    sizes = np.array([len(array) for array in arrays])
+    elements = np.zeros((len(arrays), int(sizes.max()), *like.shape), dtype=like.dtype)
+    for row, array in enumerate(arrays):
+        array = np.asarray(array)
+        if len(array) and array.shape[1:] != like.shape:
+            raise RegardError(
+                f"Set {row} has elements of shape {array.shape[1:]}, but the model was trained on {like.shape}."
+            )
+        if not np.isfinite(array).all():
+            raise RegardError(f"Set {row} has a value that is not a finite number.")
+        elements[row, : len(array)] = array
+    return Sets(elements, sizes, np.zeros(len(arrays), dtype=np.int64))

@@ -1,0 +1,54 @@
+"""Counting unique characters: *Set Transformer*, §5.2: a Poisson rate for each set.
+
+loss = λ − c log λ + log c!      the answer is the mode of Poisson(λ), ⌊λ⌋
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.config.set_tasks import UniqueCharactersRecipe
+from regard.data.sets import Sets
+from regard.data.sets.characters import Characters, omniglot
+from regard.models.image_sets import ImageSetTransformer
+from regard.nn.layout import Padded
+from regard.tasks.sets import SetBatch, SetTask, to_numpy
+
+SIDE = 28  # pixels
+LOWEST = 1e-6  # rate, so that its logarithm is finite
+
+
+class UniqueCharactersTask(SetTask[UniqueCharactersRecipe]):
+    @property
+    def largest(self) -> int:
+        return self.recipe.data.largest
+
+    @property
+    def element(self) -> tuple[int, ...]:
+        return (SIDE, SIDE)
+
+    def build(self) -> ImageSetTransformer:
+        return ImageSetTransformer(self.recipe.images, self.recipe.model, SIDE, 1, 1)
+
+    def source(self, split: str) -> Characters:
+        data = self.recipe.data
+        return omniglot(data.path, split, data.smallest, data.largest)
+
+    def losses(self, output: Tensor, batch: SetBatch) -> Tensor:
+        rate, count = rate_of(output), batch.target.float()
+        return rate - count * rate.log() + (count + 1).lgamma()
+
+    def measure(self, output: Tensor, batch: SetBatch, sets: Sets, closely: bool) -> dict[str, np.ndarray]:
+        rate = rate_of(output)
+        off = (rate - batch.target).abs()
+        return {"accuracy": to_numpy(rate.floor() == batch.target), "mae": to_numpy(off)}
+
+    def answers(self, output: Tensor, layout: Padded) -> list[int]:
+        return [int(rate) for rate in rate_of(output).tolist()]
+
+
+def rate_of(output: Tensor) -> Tensor:
+    """λ of each set: (B, 1, 1) → (B,)."""
+    return F.softplus(output[:, 0, 0].float()) + LOWEST

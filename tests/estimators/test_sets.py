@@ -1,0 +1,291 @@
+"""What the estimators learn, predict, save and refuse."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import regard
+from regard import RegardError, SetTransformerClassifier, SetTransformerClusterer, SetTransformerRegressor
+
+SMALL: dict[str, Any] = {"d_model": 16, "n_heads": 2, "n_inducing": 4, "device": "cpu", "random_state": 0}
+BRIEF: dict[str, Any] = {**SMALL, "d_model": 8, "max_epochs": 1}
+
+
+def numbers(n: int, seed: int = 0) -> tuple[list[np.ndarray], np.ndarray]:
+    """Sets of one to five numbers, and the greatest of each."""
+    chance = np.random.default_rng(seed)
+    X = [chance.uniform(0, 100, (chance.integers(1, 6), 1)) for _ in range(n)]
+    return X, np.array([one.max() for one in X])
+
+
+def blobs(n: int, seed: int = 0) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Sets of points around a left and a right centre, and which of them."""
+    chance = np.random.default_rng(seed)
+    labels = [chance.integers(0, 2, chance.integers(8, 20)) for _ in range(n)]
+    X = [
+        np.where(label[:, None], 3.0, -3.0) * [1, 0] + chance.normal(0, 0.3, (len(label), 2)) + [100, 0]
+        for label in labels
+    ]
+    return X, labels
+
+
+# --- learning --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def regressor() -> SetTransformerRegressor:
+    X, y = numbers(300)
+    options = {**SMALL, "encoder": "rff", "pooling": "max", "max_epochs": 40, "learning_rate": 1e-2}
+    return SetTransformerRegressor(**options).fit(X, y)
+
+
+def test_a_regressor_learns_the_greatest_number(regressor: SetTransformerRegressor) -> None:
+    X, y = numbers(100, seed=1)
+    assert regressor.score(X, y) > 0.95
+    found = regressor.predict(X)
+    assert found.shape == (100,)
+    residual = 1 - np.square(y - found).sum() / np.square(y - y.mean()).sum()
+    assert regressor.score(X, y) == pytest.approx(residual)
+
+
+def test_its_predictions_do_not_depend_on_order_or_company(regressor: SetTransformerRegressor) -> None:
+    X, _ = numbers(20, seed=2)
+    together = regressor.predict(X)
+    alone = np.concatenate([regressor.predict([one[::-1]]) for one in X])
+    np.testing.assert_allclose(together, alone, atol=1e-3)
+
+
+def test_rows_of_targets_give_rows_of_predictions() -> None:
+    X, y = numbers(30)
+    wanted = np.stack([y, -y, np.ones_like(y)], axis=1)
+    made = SetTransformerRegressor(**BRIEF, loss="absolute_error").fit(X, wanted)
+    assert made.predict(X).shape == (30, 3)
+    assert made.score(X, wanted) <= 1
+
+
+def test_a_classifier_learns_its_classes_whatever_they_are_called() -> None:
+    X, y = numbers(300)
+    labels = np.where(y > 80, "high", np.where(y > 50, "middle", "low"))
+    options = {**SMALL, "encoder": "rff", "pooling": "max", "max_epochs": 30, "learning_rate": 1e-2}
+    made = SetTransformerClassifier(**options).fit(X, list(labels))
+    assert made.classes_.tolist() == ["high", "low", "middle"]
+    probabilities = made.predict_proba(X)
+    assert probabilities.shape == (300, 3)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    np.testing.assert_allclose(np.log(probabilities), made.predict_log_proba(X))
+    assert (made.classes_[probabilities.argmax(axis=1)] == made.predict(X)).all()
+    assert made.score(X, labels) == (made.predict(X) == labels).mean() > 0.9
+
+
+@pytest.fixture(scope="module")
+def clusterer() -> SetTransformerClusterer:
+    X, _ = blobs(150)
+    return SetTransformerClusterer(**SMALL, n_clusters=2, max_epochs=40, learning_rate=1e-2).fit(X)
+
+
+def test_a_clusterer_finds_the_clusters_of_sets_it_has_never_seen(clusterer: SetTransformerClusterer) -> None:
+    X, labels = blobs(20, seed=1)
+    found = clusterer.predict([*X, np.zeros((0, 2))])
+    assert len(found[-1]) == 0
+    agreement = [max((a == b).mean(), (a != b).mean()) for a, b in zip(found[:-1], labels, strict=True)]
+    assert np.mean(agreement) > 0.95
+    probabilities = clusterer.predict_proba(X)
+    assert all((p.argmax(axis=1) == f).all() for p, f in zip(probabilities, found, strict=False))
+
+
+def test_its_mixtures_and_score_are_in_the_units_of_the_data(clusterer: SetTransformerClusterer) -> None:
+    X, _ = blobs(10, seed=2)
+    total, count = 0.0, 0
+    for one, (weights, means, sigmas) in zip(X, clusterer.mixtures(X), strict=True):
+        assert weights.sum() == pytest.approx(1, abs=1e-5)
+        assert abs(means[:, 0].mean() - 100) < 2
+        density = np.exp(-0.5 * ((one[:, None] - means) / sigmas) ** 2) / (sigmas * np.sqrt(2 * np.pi))
+        total += np.log((weights * density.prod(axis=-1)).sum(axis=1)).sum()
+        count += len(one)
+    assert clusterer.score(X) == pytest.approx(total / count, abs=1e-2)
+
+
+def test_early_stopping_ends_and_keeps_the_best(capsys: pytest.CaptureFixture[str]) -> None:
+    chance = np.random.default_rng(0)
+    X, y = numbers(40)
+    noise = chance.normal(size=40)  # nothing can be learned from it
+    made = SetTransformerRegressor(**{**SMALL, "max_epochs": 60, "n_iter_no_change": 3, "learning_rate": 1e-2})
+    made.fit(X, noise)
+    losses = [epoch["validation_loss"] for epoch in made.history_]
+    assert made.n_iter_ < 60
+    assert int(np.argmin(losses)) == len(losses) - 4
+    assert capsys.readouterr().err == ""
+    made.set_params(early_stopping=False, max_epochs=3, verbose=True).fit(X, y)
+    assert made.n_iter_ == 3
+    assert "steps in" in capsys.readouterr().err
+
+
+def test_attention_of_an_estimator_can_be_looked_at(clusterer: SetTransformerClusterer) -> None:
+    X, _ = blobs(1)
+    with regard.capture(clusterer) as maps:
+        clusterer.predict(X)
+    assert maps["pool.mab.attn"].shape == (1, 2, 2, len(X[0]))
+    assert maps["encoder.0.collect.attn"].shape == (1, 2, 4, len(X[0]))
+
+
+# --- saving ----------------------------------------------------------------------------------------------
+
+
+def test_saved_estimators_answer_as_before(
+    tmp_path: Path, regressor: SetTransformerRegressor, clusterer: SetTransformerClusterer
+) -> None:
+    X, y = numbers(20, seed=3)
+    classifier = SetTransformerClassifier(**BRIEF).fit(X, y > 50)
+    for made, sets in ((regressor, X), (classifier, X), (clusterer, blobs(5)[0])):
+        made.save(tmp_path / "model")
+        assert {path.name for path in (tmp_path / "model").iterdir()} == {"estimator.json", "model.safetensors"}
+        again = type(made).load(tmp_path / "model", device="cpu")
+        assert again.get_params() == made.get_params()
+        assert (again.n_iter_, again.n_features_in_) == (made.n_iter_, made.n_features_in_)
+        for before, after in zip(made.predict(sets), again.predict(sets), strict=True):
+            assert np.array_equal(before, after)
+
+
+def test_what_cannot_be_loaded_or_saved_is_explained(tmp_path: Path) -> None:
+    X, y = numbers(10)
+    with pytest.raises(RegardError, match="is not fitted yet"):
+        SetTransformerRegressor().save(tmp_path / "none")
+    made = SetTransformerRegressor(**BRIEF).fit(X, y)
+    made.save(tmp_path / "model")
+    with pytest.raises(RegardError, match="holds a SetTransformerRegressor: open it with"):
+        SetTransformerClassifier.load(tmp_path / "model")
+    with pytest.raises(RegardError, match="is not a saved estimator"):
+        SetTransformerRegressor.load(tmp_path)
+    record = tmp_path / "model" / "estimator.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "format": 99}))
+    with pytest.raises(RegardError, match="has format 99"):
+        SetTransformerRegressor.load(tmp_path / "model")
+    made.save(tmp_path / "model")
+    weights = tmp_path / "model" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"x")
+    with pytest.raises(RegardError, match="checksum does not match"):
+        SetTransformerRegressor.load(tmp_path / "model")
+    made.set_params(random_state=np.random.RandomState(0))
+    with pytest.raises(RegardError, match="set random_state to a number"):
+        made.save(tmp_path / "model")
+
+
+# --- bad input -------------------------------------------------------------------------------------------
+
+GOOD = [np.ones((2, 3)), np.zeros((1, 3)), np.ones((4, 3))]
+BAD_SETS: list[tuple[Any, str]] = [
+    ([], "X has no sets"),
+    (None, "X is a NoneType: give a list of sets"),
+    ("sets", "X is a str: give a list of sets"),
+    (np.ones((5, 3)), r"X is one array of shape \(5, 3\): give a list of sets"),
+    ([np.ones((2, 3)), np.ones((2, 4))], "Set 1 has 4 columns but set 0 has 3"),
+    ([np.ones((2, 3)), np.ones(3)], r"Set 1 has shape \(3,\): .* use reshape\(-1, 1\)"),
+    ([np.ones((2, 3)), np.ones((2, 3, 1))], r"Set 1 has shape \(2, 3, 1\)"),
+    ([np.ones((2, 3)), [[1, 2, 3], [4, 5]]], "Set 1 has rows of different lengths"),
+    ([np.ones((2, 3)), [[1, 2, np.nan]]], "Set 1 has a value that is not finite in float32, nan, in row 0, column 2"),
+    ([np.ones((2, 3)), [[1, -np.inf, 2]]], "Set 1 .* -inf, in row 0, column 1"),
+    ([np.ones((2, 3)), [[1, 1e300, 2]]], r"Set 1 .* 1e\+300, in row 0, column 1"),
+    ([np.ones((2, 3)), [["a", "b", "c"]]], "Set 1 holds values that are not real numbers"),
+    ([np.ones((2, 3)), [[1j, 2, 3]]], "Set 1 holds values that are not real numbers"),
+    ([np.zeros((0, 3)), []], "Every set of X is empty"),
+]
+
+
+@pytest.mark.parametrize(("X", "words"), BAD_SETS)
+def test_bad_sets_are_refused_in_one_sentence(X: Any, words: str) -> None:
+    for made in (SetTransformerRegressor(**BRIEF), SetTransformerClassifier(**BRIEF), SetTransformerClusterer(**BRIEF)):
+        with pytest.raises(RegardError, match=words) as caught:
+            made.fit(X, [1, 2])
+        assert isinstance(caught.value, ValueError)  # as scikit-learn expects
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("y", "words"),
+    [
+        ([1.0, 2.0], "There are 3 sets but 2 targets"),
+        (None, "y is missing"),
+        (1.0, "There are 3 sets but 1 targets"),
+        ([1.0, np.nan, 2.0], "The target of set 1 is not finite"),
+        (["a", "b", "c"], "a regression needs one number"),
+        ([[1, 2], [3], [4]], "The targets have rows of different lengths"),
+        (np.ones((3, 2, 2)), r"The targets have shape \(3, 2, 2\)"),
+    ],
+)
+def test_bad_targets_of_a_regression_are_refused(y: Any, words: str) -> None:
+    with pytest.raises(RegardError, match=words):
+        SetTransformerRegressor(**BRIEF).fit(GOOD, y)
+
+
+@pytest.mark.parametrize(
+    ("y", "words"),
+    [
+        (["a", "b"], "There are 3 sets but 2 targets"),
+        (["a", "a", "a"], "All labels are .*a.*at least two classes"),
+        ([0.5, 1.5, 0.5], "use SetTransformerRegressor"),
+        ([[0, 1], [1, 0], [1, 1]], r"The labels have shape \(3, 2\)"),
+    ],
+)
+def test_bad_labels_are_refused(y: Any, words: str) -> None:
+    with pytest.raises(RegardError, match=words):
+        SetTransformerClassifier(**BRIEF).fit(GOOD, y)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"batch_size": 0}, "batch_size = 0 must be at least 1"),
+        ({"max_epochs": 0}, "max_epochs = 0 must be at least 1"),
+        ({"learning_rate": 0.0}, "learning_rate = 0.0 must be above 0"),
+        ({"validation_fraction": 1.5}, "validation_fraction = 1.5 must lie between"),
+        ({"d_model": 9}, "d_model = 9 is not a multiple"),
+        ({"loss": "huber"}, "loss = 'huber' must be"),
+        ({"device": "nowhere"}, "device 'nowhere' cannot be used"),
+        ({"encoder": "lstm"}, "encoder = 'lstm' must be one of"),
+        ({"scale": "none"}, "scale = 'none' must be one of"),
+    ],
+)
+def test_bad_parameters_are_explained_when_fitting(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(RegardError, match=words):
+        SetTransformerRegressor(**{**BRIEF, **changes}).fit(GOOD, [1, 2, 3])
+
+
+def test_predicting_too_soon_or_with_other_columns_is_refused() -> None:
+    made = SetTransformerRegressor(**BRIEF)
+    with pytest.raises(RegardError, match="This SetTransformerRegressor is not fitted yet: call fit first"):
+        made.predict(GOOD)
+    made.fit(GOOD, [1, 2, 3])
+    with pytest.raises(RegardError, match="Set 1 has 2 columns; the model was fitted on sets with 3"):
+        made.predict([np.ones((1, 3)), np.ones((1, 2))])
+    with pytest.raises(RegardError, match="There are 3 sets but 2 targets"):
+        made.score(GOOD, [1, 2])
+    assert made.predict([[], np.zeros((0, 3))]).shape == (2,)  # empty sets may be asked about
+    with pytest.raises(RegardError, match="there is no element to score"):
+        SetTransformerClusterer(**BRIEF, n_clusters=2).fit(GOOD).score([[]])
+    with pytest.raises(RegardError, match="early_stopping=False"):
+        SetTransformerRegressor(**BRIEF).fit(GOOD[:1], [1])
+
+
+def test_ctrl_c_ends_the_training_and_leaves_no_half_fitted_model() -> None:
+    X, y = numbers(20)
+    made = SetTransformerRegressor(**BRIEF).fit(X, y)
+    made.set_params(max_epochs=100_000, early_stopping=False)
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        made.fit(X, y)
+    with pytest.raises(RegardError, match="not fitted"):
+        made.predict(X)
+
+
+def test_training_that_diverges_says_what_to_lower() -> None:
+    X, y = numbers(20)
+    with pytest.raises(RegardError, match="diverged at learning_rate = 1e"):
+        SetTransformerRegressor(**{**SMALL, "learning_rate": 1e30, "max_epochs": 5, "layer_norm": False}).fit(X, y)

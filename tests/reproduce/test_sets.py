@@ -1,0 +1,125 @@
+"""The tables of the Set Transformer: the paper's rows and orders, and a row really trained."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from regard.config import to_dict
+from regard.errors import RegardError
+from regard.reproduce.experiments import Experiment, carry_out
+from regard.reproduce.sets import CLUSTERING, INDUCED, KEYCHAIN, MAX, POINTS, TABLES, UNIQUE, draw_best, measure
+from regard.reproduce.tables import Table, choose, number
+
+TINY = {
+    "train.steps": 3, "train.batch_sets": 4, "data.valid_sets": 10, "data.test_sets": 10, "model.d_model": 8,
+    "train.tensorboard": False,
+}  # fmt: skip
+
+
+def written(table: Table, folder: Path, found: dict[str, dict[str, float]], seeds: int = 1) -> list[Experiment]:
+    """Experiments with these results on the disk."""
+    rows = [row for row in table.rows if row.name in found]
+    done = table.experiments(folder, rows, seeds, {})
+    for each in done:
+        each.run.mkdir(parents=True)
+        result = {"measured": found[each.row], "recipe": to_dict(each.recipe)}
+        (each.run / "result.json").write_text(json.dumps(result))
+    return done
+
+
+def papers_own(table: Table) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    for row in table.rows:
+        for column, printed in zip(table.columns, row.paper, strict=False):
+            value = number(printed)
+            if value is not None:
+                found.setdefault(row.name, {})[column.key] = value
+    return found
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
+def test_every_ordering_that_the_paper_prints_holds_in_it(table: Table, tmp_path: Path) -> None:
+    done = written(table, tmp_path, papers_own(table))
+    checked = table.verdicts(done)
+    assert all(word.startswith("holds") for _, word in checked)
+    assert len(checked) == len(table.orderings) or table in (INDUCED, KEYCHAIN)  # of which the paper prints nothing
+    assert {row for ordering in table.orderings for row in ordering.rows} <= {row.name for row in table.rows}
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
+def test_every_row_is_a_recipe_with_a_directory_of_its_own(table: Table, tmp_path: Path) -> None:
+    planned = table.experiments(tmp_path, table.rows, 2, {})
+    assert len({each.run for each in planned}) == 2 * len(table.rows)
+    recipes = [json.dumps({**to_dict(each.recipe), "name": ""}, sort_keys=True) for each in planned]
+    assert len(set(recipes)) == 2 * len(table.rows)
+    assert all(len(figures.split()) <= 3 for row in table.rows for figures in row.paper)
+
+
+def test_the_papers_likelihoods_are_told_as_gaps() -> None:
+    (best,) = (row for row in CLUSTERING.rows if row.name == "ISAB16+PMA")
+    assert best.paper == ("-0.0283 ± .0068", "+0.0196 ± .0037", "0.9210 ± .0055", "0.9223 ± .0056")
+
+
+def test_a_broken_order_and_a_shorter_schedule_are_said(tmp_path: Path) -> None:
+    found = {"rFF+Pool (mean)": {"mae": 0.1}, "SAB+PMA": {"mae": 0.2}, "rFF+Pool (max)": {"mae": 0.3}}
+    done = written(MAX, tmp_path, found)
+    assert [word.split(" (")[0] for _, word in MAX.verdicts(done)] == ["does not hold"]
+    assert MAX.remarks(done) == ["Trained for 20,000 steps, as in the paper."]
+    short = MAX.experiments(tmp_path / "short", MAX.rows[:1], 1, {"train.steps": 500})
+    short[0].run.mkdir(parents=True)
+    result = {"measured": {"mae": 1.0}, "recipe": to_dict(short[0].recipe)}
+    (short[0].run / "result.json").write_text(json.dumps(result))
+    assert MAX.remarks(short) == ["Trained for 500 steps; the paper has 20,000."]
+
+
+def test_rows_of_other_lengths_stand_in_one_table_which_says_so(tmp_path: Path) -> None:
+    for steps, row in ((20_000, MAX.rows[0]), (500, MAX.rows[3])):
+        (one,) = MAX.experiments(tmp_path, [row], 1, {"train.steps": steps})
+        one.run.mkdir()
+        result = {"measured": {"mae": 1.0}, "recipe": to_dict(one.recipe)}
+        (one.run / "result.json").write_text(json.dumps(result))
+    done = MAX.finished(tmp_path)
+    assert [each.row for each in done] == ["rFF+Pool (mean)", "SAB+PMA"]
+    assert MAX.markdown(done).count("*not run here*") == 2
+    assert MAX.remarks(done) == [
+        "rFF+Pool (mean): trained for 20,000 steps, as in the paper.",
+        "SAB+PMA: trained for 500 steps; the paper has 20,000.",
+    ]
+    assert UNIQUE.finished(tmp_path) == []  # another table's runs
+
+
+def test_rows_that_were_not_run_say_so(tmp_path: Path) -> None:
+    done = written(CLUSTERING, tmp_path, {"SAB+PMA": {"gap0": -0.05, "ll_oracle": -1.48, "ari0": 0.9}}, seeds=2)
+    lines = CLUSTERING.markdown(done).splitlines()
+    assert sum("*not run here*" in line for line in lines) == len(CLUSTERING.rows)  # SAB+PMA lacks two figures
+    assert "| SAB+PMA | -0.0419 ± .0046 | -0.0500 ± 0.0000 | +0.0107 ± .0048 | *not run here* |" in "\n".join(lines)
+    assert "ll oracle on the same sets: -1.4800 (paper −1.4726)." in CLUSTERING.remarks(done)
+    assert max(len(line) for line in CLUSTERING.narrow(done).splitlines()) <= 80
+    assert CLUSTERING.picture(done) == (["SAB+PMA"], [(-0.05, 0.0)], [pytest.approx(-0.0419)])
+
+
+def test_rows_are_chosen_by_name_or_group() -> None:
+    assert [row.name for row in choose(POINTS.rows, "100", "set-points")] == [
+        "rFFp-max+Pool, 100", "rFF+Pool, 100", "rFF+PMA, 100", "ISAB16+Pool, 100", "ISAB16+PMA, 100",
+    ]  # fmt: skip
+    names = [row.name for row in choose(POINTS.rows, "rFF+PMA, 100, rFF+PMA, 5000", "set-points")]
+    assert names == ["rFF+PMA, 100", "rFF+PMA, 5000"]
+    assert len(choose(UNIQUE.rows, "", "set-unique")) == len(UNIQUE.rows)
+    with pytest.raises(RegardError, match="set-unique has no row or group SBA"):
+        choose(UNIQUE.rows, "SBA+PMA", "set-unique")
+
+
+def test_a_row_is_trained_and_scored(tmp_path: Path) -> None:
+    changes = {**TINY, "data.smallest": 5, "data.largest": 9, "model.n_inducing": 2}
+    planned = CLUSTERING.experiments(tmp_path, choose(CLUSTERING.rows, "ISAB16+PMA", "set-clustering"), 1, changes)
+    assert carry_out(planned, measure, 1, Console(quiet=True)) == []
+    result = planned[0].result
+    assert result is not None
+    assert {"gap0", "gap1", "ari0", "ari1", "ari_oracle", "ll_oracle", "parameters"} <= set(result)
+    assert result["gap0"] < 0
+    assert draw_best(planned, tmp_path / "clusters.png")
+    assert (tmp_path / "clusters.png").read_bytes().startswith(b"\x89PNG")

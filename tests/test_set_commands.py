@@ -1,0 +1,59 @@
+"""The command line on sets: train, look inside, reproduce."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from regard.cli import app
+from regard.cli.reproduce import SET_TABLES
+from regard.errors import RegardError
+from regard.reproduce.sets import TABLES
+
+RUNNER = CliRunner()
+TINY = [
+    f"--set={key}={value}"
+    for key, value in {
+        "train.steps": 3, "train.batch_sets": 4, "data.valid_sets": 10, "data.test_sets": 10, "model.d_model": 8,
+        "train.tensorboard": "false",
+    }.items()
+]  # fmt: skip
+
+
+def call(*arguments: object) -> str:
+    result = RUNNER.invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_a_run_on_sets_is_trained_and_looked_into(tmp_path: Path) -> None:
+    text = call("train", "set-key-chain", "--run", tmp_path / "run", *TINY)
+    assert "test instance_auroc" in text
+    page, png = call("view", tmp_path / "run", "--number", 2, "--output", tmp_path, "--name", "second").split()
+    assert Path(page).name == "second.html"
+    assert Path(png).read_bytes().startswith(b"\x89PNG")
+
+
+def test_rows_of_a_table_are_added_to_those_that_are_there(tmp_path: Path) -> None:
+    for row in ("SAB+PMA", "rFF+Pool (max)"):
+        text = call("reproduce", "set-max", "--out", tmp_path, "--rows", row, *TINY)
+    table = (tmp_path / "set-max.md").read_text(encoding="utf-8")
+    assert table.count("*not run here*") == 2
+    assert "Trained for 3 steps; the paper has 20,000." in text
+    assert (tmp_path / "set-max.png").is_file()
+    assert max(len(line) for line in text.splitlines() if str(tmp_path) not in line) <= 80
+    again = call("reproduce", "set-max", "--out", tmp_path, "--show", *TINY)
+    assert again.split("\n\n")[0] == text.split("\n\n")[0]
+
+
+def test_data_that_is_missing_is_said_once(tmp_path: Path) -> None:
+    with pytest.raises(RegardError, match="reads Omniglot"):
+        RUNNER.invoke(app, ["reproduce", "set-unique", "--out", str(tmp_path)], catch_exceptions=False)
+
+
+def test_every_table_has_its_command() -> None:
+    assert set(SET_TABLES) == set(TABLES)
+    text = call("reproduce", "--help")
+    assert all(name in text for name in SET_TABLES)

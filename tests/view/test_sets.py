@@ -1,0 +1,40 @@
+"""Pictures of sets and of figures: what is drawn, and that it is drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from regard.view import line_png, table_png
+from regard.view.sets import Looks, chosen, flat, looks_png
+
+
+def test_elements_are_few_and_seeds_are_all() -> None:
+    assert chosen(Looks("a", "element", np.ones((100, 100)))) == [0, 33, 66, 99]
+    assert chosen(Looks("a", "seed", np.ones((5, 100)))) == [0, 1, 2, 3, 4]
+    assert len(chosen(Looks("a", "inducing point", np.ones((64, 100))))) == 16
+
+
+def test_three_coordinates_are_seen_at_an_angle() -> None:
+    up, aside = flat(np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]))
+    assert up[0] == 0
+    assert up[1] == pytest.approx(np.cos(np.radians(25)))
+    assert aside[0] == pytest.approx(np.cos(np.radians(30)))
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_looks_are_drawn_on_the_points(tmp_path: Path, d: int) -> None:
+    points = np.random.default_rng(0).standard_normal((30, d))
+    looks = [Looks("encoder.0.mab.attn", "element", np.eye(30)), Looks("pool.mab.attn", "seed", np.ones((2, 30)) / 30)]
+    looks_png(points, looks, tmp_path / "looks.png", "a set")
+    assert (tmp_path / "looks.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_tables_with_and_without_the_papers_figures(tmp_path: Path) -> None:
+    for name, paper in (("all", [1.0, 2.0]), ("some", [None, 2.0]), ("none", [None, None])):
+        table_png(tmp_path / f"{name}.png", "Table", ["a", "b"], [(1.0, 0.1), (2.0, 0.0)], paper)
+        assert (tmp_path / f"{name}.png").is_file()
+    line_png(tmp_path / "line.png", "Figure", "points", {1: (0.4, 0.0), 4: (0.5, 0.1)}, {"rFF": 0.3})
+    assert (tmp_path / "line.png").is_file()
