@@ -25,7 +25,21 @@ ROOMS = {
     "estimators": {"nn", "models", "data", "tasks", "training"},
     "export": {"nn", "models", "data", "decode", "evaluate", "tasks", "training"},
     "reproduce": {"nn", "models", "data", "decode", "evaluate", "tasks", "view", "training"},
-    "cli": {"nn", "models", "data", "decode", "evaluate", "tasks", "view", "training", "doctor", "export", "reproduce"},
+    "serve": {"data", "decode", "training", "doctor", "export"},
+    "cli": {
+        "nn",
+        "models",
+        "data",
+        "decode",
+        "evaluate",
+        "tasks",
+        "view",
+        "training",
+        "doctor",
+        "export",
+        "reproduce",
+        "serve",
+    },
 }
 
 

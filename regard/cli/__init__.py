@@ -24,6 +24,7 @@ from regard.cli.export import export
 from regard.cli.import_ import import_
 from regard.cli.options import console, first_rank, warn
 from regard.cli.parse import parse
+from regard.cli.serve import keys_app, serve
 from regard.cli.train import train
 from regard.cli.translate import translate
 from regard.cli.view import view
@@ -45,11 +46,12 @@ def version_option(version: Annotated[bool, typer.Option("--version", help="Prin
         raise typer.Exit
 
 
-for verb in (train, translate, parse, evaluate, view, doctor, export):
+for verb in (train, translate, parse, evaluate, view, doctor, export, serve):
     app.command()(verb)
 app.command(name="import")(import_)
 app.add_typer(data.app, name="data")
 app.add_typer(reproduce.app, name="reproduce")
+app.add_typer(keys_app, name="keys")
 
 
 def stop_at_once(number: int, frame: FrameType | None) -> None:

@@ -20,7 +20,8 @@ from regard.nn.linear import linear
 
 
 class ModelStep:
-    """Decoding of some of many sources, `beam` hypotheses each. Sources must come longest first.
+    """Decoding of some of many sources, `beam` hypotheses each. Sources must come longest first, where the kind of
+    model does not say otherwise.
 
     `watched`: an attention to the source, by its place in `cross_attentions`, whose weights are added up, the mean of
     its heads. What a kind of model keeps for each slot, and for each of the R = B·W hypotheses, its own class says.
@@ -56,6 +57,8 @@ class ModelStep:
         memory = self.network.encode(src.to(slots.device), layout)
         if not self.reserved:
             self.reserve(len(slots), layout.size)
+        elif layout.size > self.barred.shape[2]:
+            self.lengthen(layout.size)
         self.barred[slots] = -torch.inf
         self.barred[slots, :, : layout.size] = self.barred.new_zeros(layout.mask.shape).masked_fill_(
             ~layout.mask, -torch.inf
@@ -111,10 +114,17 @@ class ModelStep:
         """Go on with these slots and hypotheses alone, in this order."""
         raise NotImplementedError
 
+    def lengthen(self, source_room: int) -> None:
+        """Make place for longer sources than came before."""
+        raise NotImplementedError
+
 
 class TransformerStep(ModelStep):
     """The Transformer: keys and values of all positions so far. By kernels they stay where they were written, and what
-    moves with the hypotheses is a table of who wrote them."""
+    moves with the hypotheses is a table of who wrote them.
+
+    Sentences may join while others are under way (`regard.decode.joining`), longer ones too.
+    """
 
     def __init__(
         self, model: Transformer, sources: Sequence[Sequence[int]], beam: int, watched: int | None = None
@@ -189,3 +199,24 @@ class TransformerStep(ModelStep):
         for _, past, memory in self.layers:
             past.keep(rows)
             memory.keep(slots)
+
+    def grow(self, slots: int) -> None:
+        """Make place for so many slots in all; none of what was kept where there are to be none."""
+        if not slots:
+            self.layers, self.ancestors, self.reserved = [], None, False
+        elif self.reserved:
+            more = slots - len(self.lengths)
+            self.barred, self.attended = (F.pad(kept, (0, 0, 0, 0, 0, more)) for kept in (self.barred, self.attended))
+            self.lengths = F.pad(self.lengths, (0, more))
+            if self.ancestors is not None:
+                self.ancestors = F.pad(self.ancestors, (0, 0, 0, more * self.beam))
+            for _, past, memory in self.layers:
+                past.grow(more * self.beam)
+                memory.grow(more, self.barred.shape[2])
+
+    def lengthen(self, source_room: int) -> None:
+        more = source_room - self.barred.shape[2]
+        self.barred = F.pad(self.barred, (0, more), value=-torch.inf)
+        self.attended = F.pad(self.attended, (0, more), value=1.0)
+        for _, _, memory in self.layers:
+            memory.grow(0, source_room)

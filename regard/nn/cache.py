@@ -102,6 +102,10 @@ class Past:
     def keep(self, rows: Tensor) -> None:
         self.k, self.v = self.k[rows], self.v[rows]
 
+    def grow(self, more: int) -> None:
+        """So many rows more."""
+        self.k, self.v = (F.pad(kept, (0, 0, 0, 0, 0, 0, 0, more)) for kept in (self.k, self.v))
+
 
 class Memory:
     """Keys and values of the sources in the slots, of one attention to them."""
@@ -143,3 +147,8 @@ class Memory:
 
     def keep(self, slots: Tensor) -> None:
         self.k, self.v = self.k[slots], self.v[slots]
+
+    def grow(self, more: int, longest: int) -> None:
+        """So many slots more, and room for longer sources."""
+        longer = longest - self.k.shape[2]
+        self.k, self.v = (F.pad(kept, (0, 0, 0, longer, 0, 0, 0, more)) for kept in (self.k, self.v))

@@ -24,11 +24,11 @@ class Kind:
 
 
 PAIRS = Kind(pairs.prepare, pairs.open_translator, pairs.report, "Translating the test text, scoring and drawing …")
-LABELS = Kind(labels.prepare, labels.open_labelling, labels.report, "Labelling the test text …")
 PARSING = Kind(
     parsing.prepare, parsing.open_parser, parsing.report, "Parsing the test sentences, scoring and drawing …"
 )
 SETS = Kind(sets.prepare, sets.open_model, sets.report, "Scoring the test sets and drawing …")
+LABELS = Kind(labels.prepare, labels.open_labelling, labels.report, "Labelling the test text …")
 KINDS = {
     "translation": PAIRS, "mask_predict": PAIRS, "parsing": PARSING, "classification": LABELS, "tagging": LABELS,
     **dict.fromkeys(sets.TASKS, SETS),

@@ -1,0 +1,247 @@
+"""Our own interface, /v1: its requests and answers, and the routes."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import AsyncIterator, Sequence
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from regard.decode.translator import Translation
+from regard.errors import nearest
+from regard.serve.batcher import Answer, Maps
+from regard.serve.limits import Refusal
+from regard.serve.models import Served
+from regard.serve.state import Serving
+from regard.serve.work import Task, Words, Work, begun, note
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+
+
+class Error(BaseModel):
+    error: str = Field(description="What is wrong, and what to change.")
+
+
+class TranslateRequest(Strict):
+    """Texts and what is asked of their translations."""
+
+    text: Words | list[Words] = Field(description="A text, or several.", examples=["Is she sleeping?"])
+    source: str | None = Field(None, description="Code of its language; may be left out where only one is served.")
+    target: str | None = Field(None, description="Code of the language of the translation; likewise.")
+    model: str | None = Field(None, description="Name of a model, in place of languages.")
+    beam: Annotated[int, Field(ge=1)] | None = Field(None, description="Beam size; 1 is greedy search.")
+    n_best: int = Field(1, ge=1, description="Translations of each sentence, best first.")
+    scores: bool = Field(False, description="Give each sentence's score and log-probability.")
+    alignments: bool = Field(False, description="Give word alignments.")
+    attention: bool | list[str] = Field(False, description="Give attention weights: all, or those of some modules.")
+    prefix: Words = Field("", description="How the first sentence's translation begins.")
+    glossary: dict[Words, Words] = Field(
+        default_factory=dict, description="Terms, and what the translation must say for them."
+    )
+    split: Literal["sentences", "lines", "none"] = Field("sentences", description="How texts are cut for the model.")
+    stream: bool = Field(False, description="Answer in lines of JSON, a sentence each, as they are ready.")
+    deadline: Annotated[float, Field(gt=0)] | None = Field(None, description="Seconds until the answer is useless.")
+
+
+class Alignment(BaseModel):
+    source_words: list[str]
+    target_words: list[str]
+    links: list[tuple[int, int]] = Field(description="(source word, target word), from 0.")
+
+
+class Attention(BaseModel):
+    """The weights of one module: rows look at columns."""
+
+    name: str
+    rows: list[str]
+    columns: list[str]
+    shape: tuple[int, int, int] = Field(description="Heads, rows, columns.")
+    weights: str = Field(description="Base64 of little-endian float32, in that order.")
+
+
+class One(BaseModel):
+    """A translation of a sentence."""
+
+    text: str
+    score: float | None = None
+    log_prob: float | None = None
+    alignment: Alignment | None = None
+    attention: list[Attention] | None = None
+
+
+class Sentence(BaseModel):
+    source: str
+    translations: list[One]
+    cut: int | None = Field(None, description="Tokens at its end that the model has not seen, being too many.")
+
+
+class TranslatedText(BaseModel):
+    text: str
+    alternatives: list[str] | None = Field(None, description="The text of each sentence's second best, third best …")
+    sentences: list[Sentence] | None = None
+
+
+class TranslateResponse(BaseModel):
+    model: str
+    source: str
+    target: str
+    translations: list[TranslatedText] = Field(description="One for each text, in order.")
+
+
+class Model(BaseModel):
+    name: str
+    source: str
+    target: str
+    engine: str
+    beam: int
+    alignments: bool = Field(description="Whether it gives alignments and attention and takes prefix and glossary.")
+
+
+class ModelList(BaseModel):
+    models: list[Model]
+    limits: dict[str, int | float]
+
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {"model": Error, "description": "Not JSON, an unknown language, or more asked for than is allowed."},
+    401: {"model": Error, "description": "A key is needed."},
+    403: {"model": Error, "description": "The key is unknown, or the page that asks is."},
+    408: {"model": Error, "description": "The body came too slowly."},
+    413: {"model": Error, "description": "Too much text."},
+    422: {"model": Error, "description": "A field is wrong, or the wishes cannot be fulfilled."},
+    429: {"model": Error, "description": "Too many requests; Retry-After says when to try again."},
+    503: {"model": Error, "description": "The server is going down."},
+    504: {"model": Error, "description": "Not ready by the deadline."},
+}
+
+
+def answer_of(sentence: str, answer: Answer, asked: TranslateRequest, served: Served) -> dict[str, Any]:
+    """One sentence's translations as they are sent."""
+    found: list[dict[str, Any]] = []
+    for number, translation in enumerate(answer.translations):
+        one: dict[str, Any] = {"text": translation.text}
+        if asked.scores:
+            one |= {"score": translation.score, "log_prob": translation.log_prob}
+        if asked.alignments:
+            one["alignment"] = alignment_of(translation, answer.links[number], served)
+        if asked.attention is not False:
+            one["attention"] = attention_of(translation, answer.maps[number], asked.attention, served)
+        found.append(one)
+    cut = answer.translations[0].cut
+    return {"source": sentence, "translations": found} | ({"cut": cut} if cut else {})
+
+
+def alignment_of(translation: Translation, links: Sequence[tuple[int, int]], served: Served) -> dict[str, Any]:
+    tokenizers = served.plain.tokenizers
+    return {
+        "source_words": tokenizers.source.word_texts(translation.source_tokens),
+        "target_words": tokenizers.target.word_texts(translation.target_tokens),
+        "links": sorted(links),
+    }
+
+
+def attention_of(
+    translation: Translation, maps: Maps, wanted: bool | list[str], served: Served
+) -> list[dict[str, Any]]:
+    for name in wanted if isinstance(wanted, list) and maps else ():
+        if name not in maps:
+            raise Refusal(
+                422, f"{served.name} has no attention {name}{nearest(name, maps)}: there is {', '.join(maps)}."
+            )
+    chosen = wanted if isinstance(wanted, list) else list(maps)
+    found = []
+    for name in chosen if maps else ():
+        weights = maps[name].float().cpu().numpy()
+        rows, columns = served.plain.axes(translation, name)
+        packed = base64.b64encode(weights.astype("<f4", copy=False).tobytes()).decode("ascii")
+        found.append({"name": name, "rows": rows, "columns": columns, "shape": list(weights.shape), "weights": packed})
+    return found
+
+
+def text_of(work: Work, number: int, answers: Sequence[Answer], asked: TranslateRequest) -> dict[str, Any]:
+    text: dict[str, Any] = {"text": work.joined(number, answers)}
+    if asked.n_best > 1:
+        most = max((len(answer.translations) for answer in answers), default=1)
+        text["alternatives"] = [work.joined(number, answers, rank) for rank in range(1, most)]
+    if asked.n_best > 1 or asked.scores or asked.alignments or asked.attention is not False:
+        sentences = zip(work.texts[number].sentences, answers, strict=True)
+        text["sentences"] = [answer_of(sentence, answer, asked, work.task.served) for sentence, answer in sentences]
+    return text
+
+
+async def lines(work: Work, asked: TranslateRequest) -> AsyncIterator[bytes]:
+    """The answer as lines of JSON: a sentence each with what stands before it, the end of each text, and {"done": true}
+    or an error. The texts are these lines' "before" and first translations, one after the other."""
+    for number, (text, futures) in enumerate(zip(work.texts, work.waiting, strict=True)):
+        for place, (sentence, future) in enumerate(zip(text.sentences, futures, strict=True)):
+            try:
+                answer = await work.answer(future)
+                line = answer_of(sentence, answer, asked, work.task.served)
+            except Refusal as refusal:
+                yield json_line({"error": refusal.message, "status": refusal.status})
+                return
+            before = text.gaps[place] or (work.glue if place else "")
+            yield json_line({"text": number, "before": before, **line})
+        yield json_line({"text": number, "after": text.gaps[-1]})
+    yield json_line({"done": True})
+
+
+def json_line(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace") + b"\n"
+
+
+def router(serving: Serving) -> APIRouter:
+    routes = APIRouter(prefix="/v1", tags=["regard"])
+
+    @routes.post("/translate", response_model=TranslateResponse, responses=ERRORS, response_model_exclude_none=True)
+    async def translate(asked: TranslateRequest, request: Request) -> Response:
+        """Translate a text or several. A text is cut into sentences, which are translated one by one, and put together
+        with its own spacing. With `stream` the answer is application/x-ndjson."""
+        serving.admit(request, "")
+        served = serving.models.find(asked.source, asked.target, asked.model)
+        task = Task(
+            served, [asked.text] if isinstance(asked.text, str) else asked.text, asked.beam, asked.n_best, asked.prefix,
+            asked.glossary, asked.alignments, asked.attention is not False, asked.split, asked.deadline,
+        )  # fmt: skip
+        note(request.state, task, serving.log_text)
+        if asked.stream:
+            return await streamed(task, asked)
+        async with begun(task, serving.batcher, serving.limits) as work:
+            answers = await work.whole()
+            texts = [text_of(work, number, some, asked) for number, some in enumerate(answers)]
+        return JSONResponse(
+            {"model": served.name, "source": served.source, "target": served.target, "translations": texts}
+        )
+
+    async def streamed(task: Task, asked: TranslateRequest) -> Response:
+        manager = begun(task, serving.batcher, serving.limits)
+        work = await manager.__aenter__()  # here, so that what is refused gets a status of its own
+
+        async def content() -> AsyncIterator[bytes]:
+            try:
+                async for line in lines(work, asked):
+                    yield line
+            finally:
+                await manager.__aexit__(None, None, None)
+
+        return StreamingResponse(content(), media_type="application/x-ndjson")
+
+    @routes.get("/models", response_model=ModelList)
+    async def models() -> dict[str, Any]:
+        """The models and the limits."""
+        found = [
+            {
+                "name": served.name, "source": served.source, "target": served.target, "engine": served.engine,
+                "beam": served.translator.config.beam_size, "alignments": served.sees,
+            }
+            for served in serving.models
+        ]  # fmt: skip
+        return {"models": found, "limits": vars(serving.limits)}
+
+    return routes

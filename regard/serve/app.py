@@ -1,0 +1,164 @@
+"""The server's routes together: /v1, LibreTranslate's, health and metrics, and the page."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp
+
+import regard
+from regard.decode.translator import Wish
+from regard.serve import api, libretranslate
+from regard.serve.batcher import Kind
+from regard.serve.guard import PAGE_POLICY, Guard
+from regard.serve.limits import Refusal
+from regard.serve.metrics import TYPE
+from regard.serve.models import Served
+from regard.serve.state import Serving, given_key
+
+PAGE = Path(__file__).parent / "page"
+KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+PROBE = "1"  # what /ready translates
+PROBE_SECONDS = 10.0
+PROBE_KEPT = 1.0  # seconds for which its outcome is believed, so that probes are no load
+DESCRIPTION = (
+    "Translation by models trained with regard. Every refusal has a body {'error': …} that says what to change."
+)
+
+
+def build(serving: Serving) -> Guard:
+    """The application, limits around it."""
+    app = FastAPI(
+        title="regard", version=regard.__version__, description=DESCRIPTION, docs_url=None, redoc_url=None,
+        lifespan=lifespan(serving),
+    )  # fmt: skip
+    app.add_exception_handler(Exception, failed)
+    app.add_exception_handler(Refusal, refused)  # type: ignore[arg-type]
+    app.add_exception_handler(RequestValidationError, invalid)  # type: ignore[arg-type]
+    app.add_exception_handler(HTTPException, unknown)  # type: ignore[arg-type]
+    app.include_router(api.router(serving))
+    app.include_router(libretranslate.router(serving))
+    health(app, serving)
+    pages(app)
+    inner: ASGIApp = app
+    if serving.access.origins:
+        inner = CORSMiddleware(
+            app, allow_origins=serving.access.origins, allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type"],
+        )  # fmt: skip
+    return Guard(inner, serving.limits, serving.metrics, serving.access, serving.log)
+
+
+def lifespan(serving: Serving) -> Callable[[FastAPI], Any]:
+    @asynccontextmanager
+    async def alive(app: FastAPI) -> AsyncIterator[None]:
+        serving.batcher.start()
+        yield
+        await asyncio.to_thread(serving.batcher.stop)
+
+    return alive
+
+
+async def failed(request: Request, error: Exception) -> Response:
+    return error_response(500, f"The server failed with {type(error).__name__}.")
+
+
+async def refused(request: Request, refusal: Refusal) -> Response:
+    return error_response(refusal.status, refusal.message, refusal.headers)
+
+
+async def invalid(request: Request, error: RequestValidationError) -> Response:
+    """What is wrong with a body, in a sentence; without what was sent."""
+    first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        return error_response(400, "The body is no JSON: send an object with a text, in UTF-8.")
+    place = ".".join(str(part) for part in first["loc"][1:3])
+    if not place:
+        return error_response(
+            422, 'The body is no JSON object: send one, as Content-Type application/json, with a "text".'
+        )
+    return error_response(422, f"{place[:200]}: {first['msg']}.")
+
+
+async def unknown(request: Request, error: HTTPException) -> Response:
+    sentences = {
+        404: "There is nothing at this path: GET /openapi.json says what there is.",
+        405: "This path takes another method: GET /openapi.json says which.",
+    }
+    message = sentences.get(error.status_code, "The body cannot be read: send JSON in UTF-8.")
+    return error_response(error.status_code, message, dict(error.headers or {}))
+
+
+def error_response(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+    readable = message.encode("utf-8", "replace").decode()  # a message may quote half a surrogate pair
+    return JSONResponse({"error": readable}, status, headers)
+
+
+def health(app: FastAPI, serving: Serving) -> None:
+    """Is the process there, does it translate, and what has it done so far."""
+    latest: tuple[float, dict[str, Any]] | None = None
+    asking = asyncio.Lock()
+
+    async def decode(served: Served) -> None:
+        kind = Kind(served.name, served.translator.config.beam_size)  # that of plain requests, whose search it joins
+        order = serving.batcher.submit(kind, [PROBE], [Wish()], PROBE_SECONDS, urgent=True)
+        try:
+            await asyncio.wait_for(asyncio.wrap_future(order.futures[0]), PROBE_SECONDS)
+        except TimeoutError:
+            raise Refusal(503, f"{served.name} has not translated within {PROBE_SECONDS:g} seconds.") from None
+        finally:
+            serving.batcher.cancel(order)
+
+    @app.get("/live", tags=["health"])
+    async def live() -> dict[str, str]:
+        """Whether the process answers."""
+        return {"status": "ok"}
+
+    app.get("/health", tags=["health"])(live)
+
+    @app.get("/ready", tags=["health"], responses={503: {"model": api.Error}})
+    async def ready() -> dict[str, Any]:
+        """Whether every model has just translated something."""
+        nonlocal latest
+        async with asking:
+            if serving.batcher.draining:
+                raise Refusal(503, "The server is going down.")
+            now = time.monotonic()
+            if not latest or now - latest[0] > PROBE_KEPT:
+                for served in serving.models:
+                    await decode(served)
+                latest = now, {"status": "ready", "models": [served.name for served in serving.models]}
+            return latest[1]
+
+    @app.get("/metrics", tags=["health"], response_class=Response)
+    async def metrics(request: Request) -> Response:
+        """Counts for Prometheus. Where keys are needed, it needs one too."""
+        if serving.keys:
+            serving.keys.find(given_key(request))
+        return Response(serving.metrics.text(), media_type=TYPE)
+
+
+def pages(app: FastAPI) -> None:
+    """The static files, each a route of its own: nothing else of the disk can be asked for."""
+    for file in sorted(PAGE.iterdir()):
+        if file.suffix in KINDS:
+            page(app, "/" if file.name == "index.html" else f"/page/{file.name}", file)
+
+
+def page(app: FastAPI, path: str, file: Path) -> None:
+    content = file.read_bytes()
+
+    @app.get(path, include_in_schema=False)
+    async def static() -> Response:
+        headers = {"Content-Security-Policy": PAGE_POLICY, "Cache-Control": "no-cache"}
+        return Response(content, headers=headers, media_type=KINDS[file.suffix])

@@ -1,0 +1,334 @@
+"""Sentences of many clients translated together, by one thread that has the models.
+
+A request brings sentences of one kind: one model, one set of options. The thread takes the request that must be
+answered first, and with it sentences of its kind from all requests that wait, one from each in turn, until they fill
+the budget:
+
+    (sentences) · (tokens of the longest) · (beam)  ≤  batch_tokens
+
+Others of the kind join the search while it goes on (`regard.decode.joining`), unless one of another kind is more
+urgent; where the search cannot be joined (another engine, alignments, wishes) they are the next batch, which gathers
+meanwhile. A long text so delays a short one by a little, whoever sent it. What has waited past its deadline is not
+begun.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import traceback
+from bisect import insort
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from regard.decode.joining import may_join, translate_as_they_come
+from regard.decode.translator import Translation, Wish
+from regard.errors import RegardError
+from regard.serve.limits import Limits, Refusal
+from regard.serve.metrics import Metrics
+from regard.serve.models import Served
+
+MOST_JOINING = 4096  # sentences in one search, before a new one begins: it keeps a little of each
+QUIET = 0.002  # seconds in which nothing comes: then nobody else is about to
+COMPANY = 0.1  # of the time that the last batch took, at most, may the next one wait for more
+Maps = dict[str, Any]  # module path → weights (H, Q, K)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What sentences must have in common to be translated together."""
+
+    model: str
+    beam: int
+    n_best: int = 1
+    options: tuple[tuple[str, Any], ...] = ()  # of [decode]
+    wishes: bool = False  # some engines know none
+    align: bool = False
+    attend: bool = False
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of one sentence."""
+
+    translations: list[Translation]
+    links: list[list[tuple[int, int]]] = field(default_factory=list)  # of each translation, if asked for
+    maps: list[Maps] = field(default_factory=list)
+
+
+@dataclass
+class Piece:
+    """A sentence that waits."""
+
+    text: str
+    wish: Wish
+    tokens: int
+    came: float
+    began: float = 0.0
+    future: Future[Answer] = field(default_factory=Future)
+
+
+@dataclass(order=True)
+class Order:
+    """The sentences of a request."""
+
+    deadline: float  # by time.monotonic()
+    number: int
+    kind: Kind = field(compare=False)
+    pieces: deque[Piece] = field(compare=False)  # those that are not yet taken
+    futures: list[Future[Answer]] = field(compare=False)  # of all of them
+
+
+class Batcher:
+    """The queue and the thread. `take` and `translate` are its two halves; everything else is about starting, stopping
+    and being full."""
+
+    def __init__(
+        self,
+        models: dict[str, Served],
+        limits: Limits,
+        metrics: Metrics,
+        batch_tokens: int = 16_384,
+        complain: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True),
+    ) -> None:
+        self.models, self.limits, self.metrics = models, limits, metrics
+        self.batch_tokens, self.complain = batch_tokens, complain
+        self.orders: list[Order] = []  # the most urgent first
+        self.waiting = self.counted = 0
+        self.busy = self.stopped = self.draining = False
+        self.changed = threading.Condition()
+        self.thread = threading.Thread(target=self.work, name="regard-batcher", daemon=True)
+
+    def start(self) -> None:
+        self.thread.start()
+
+    def stop(self) -> None:
+        """Finish what waits, then end."""
+        with self.changed:
+            self.stopped = self.draining = True
+            self.changed.notify_all()
+        self.thread.join()
+
+    def drain(self) -> None:
+        """Take nothing more."""
+        with self.changed:
+            self.draining = True
+
+    @property
+    def idle(self) -> bool:
+        with self.changed:
+            return not self.orders and not self.busy
+
+    def submit(
+        self, kind: Kind, texts: Sequence[str], wishes: Sequence[Wish], seconds: float, urgent: bool = False
+    ) -> Order:
+        """Queue sentences, all or none. An urgent order, of which there are few, goes before all others and is taken
+        even where the queue is full."""
+        served, now = self.models[kind.model], time.monotonic()
+        lengths = [len(tokens) for tokens in served.translator.tokenizers.source.encode(texts, threads=1)]
+        pieces = deque(Piece(*each, now) for each in zip(texts, wishes, lengths, strict=True))
+        with self.changed:
+            if self.draining:
+                raise Refusal(503, "The server is going down: send this again in a moment, to whoever answers then.", 5)
+            if not self.thread.is_alive():
+                raise Refusal(503, "The server has lost its translator and must be restarted.")
+            if not urgent and self.waiting + len(pieces) > self.limits.queue:
+                raise Refusal(
+                    429,
+                    f"{self.waiting:,} sentences wait already, of at most {self.limits.queue:,}: try again soon.",
+                    1,
+                )
+            self.counted += 1
+            futures = [piece.future for piece in pieces]
+            order = Order(now if urgent else now + seconds, self.counted, kind, pieces, futures)
+            insort(self.orders, order)
+            self.waiting += len(pieces)
+            self.metrics.queue.set(self.waiting)
+            self.changed.notify_all()
+        return order
+
+    def cancel(self, order: Order) -> None:
+        """Forget what nobody waits for any more."""
+        with self.changed:
+            self.waiting -= len(order.pieces)
+            order.pieces.clear()
+            if order in self.orders:
+                self.orders.remove(order)
+            self.metrics.queue.set(self.waiting)
+
+    def work(self) -> None:
+        """The thread."""
+        took = 0.0
+        while True:
+            with self.changed:
+                self.busy = False
+                self.changed.wait_for(lambda: self.orders or self.stopped)
+                if self.orders and not self.joined(self.orders[0].kind):
+                    self.wait_for_company(max(QUIET, COMPANY * took))
+                if not self.orders:
+                    if self.stopped:
+                        return
+                    continue
+                self.busy = True
+                kind = self.orders[0].kind
+            began = time.monotonic()
+            if self.joined(kind):
+                self.flow(kind)
+            else:
+                with self.changed:
+                    batch = self.take(kind)
+                self.translate(kind, batch)
+            took = time.monotonic() - began
+
+    def joined(self, kind: Kind) -> bool:
+        """Whether sentences of this kind join the search of others."""
+        translator = self.models[kind.model].translator
+        try:
+            config = translator.options(**dict(kind.options))
+        except RegardError:  # which the request will be told
+            return False
+        return may_join(translator, config) and not (kind.wishes or kind.align or kind.attend)
+
+    def wait_for_company(self, longest: float) -> None:
+        """Let sentences gather while they keep coming: those whose answers were just sent come back at once, with what
+        their clients ask next."""
+        until, before = time.monotonic() + longest, -1
+        while before != self.waiting and not self.full() and time.monotonic() < until:
+            before = self.waiting
+            self.changed.wait_for(lambda: self.waiting != before or self.stopped, QUIET)  # noqa: B023
+
+    def full(self) -> bool:
+        """Whether the most urgent kind has enough for a batch."""
+        if self.stopped or not self.orders:
+            return True
+        kind = self.orders[0].kind
+        pieces = [piece for order in self.orders if order.kind == kind for piece in order.pieces]
+        most = self.models[kind.model].translator.config.batch_sentences
+        return len(pieces) >= most or sum(piece.tokens for piece in pieces) * kind.beam >= self.batch_tokens
+
+    def take(self, kind: Kind, most: int = 0, beside: Sequence[Piece] = ()) -> list[Piece]:
+        """What of this kind is searched next, so many at most, together with what is searched already. What is longer
+        than the longest so far makes all as long."""
+        most = most or self.models[kind.model].translator.config.batch_sentences
+        batch: list[Piece] = []
+        longest, room = max((piece.tokens for piece in beside), default=0), True
+        while room:
+            room = False
+            for order in [order for order in self.orders if order.kind == kind and order.pieces]:
+                count, longer = len(beside) + len(batch), max(longest, order.pieces[0].tokens)
+                if len(batch) == most or (count and (count + 1) * longer * kind.beam > self.batch_tokens):
+                    break
+                longest, room = longer, True
+                batch.append(order.pieces.popleft())
+        self.orders = [order for order in self.orders if order.pieces]
+        self.waiting -= len(batch)
+        self.metrics.queue.set(self.waiting)
+        if batch:
+            self.metrics.batch.labels(kind.model).observe(len(beside) + len(batch))
+        now = time.monotonic()
+        for piece in batch:
+            piece.began = now
+            self.metrics.wait.observe(now - piece.came)
+        return batch
+
+    def flow(self, kind: Kind) -> None:
+        """Search for what there is of a kind, and for what comes meanwhile. Where it fails, what is left of it is
+        searched as a batch."""
+        stream = Stream(self, kind)
+        translator = self.models[kind.model].translator
+        try:
+            translate_as_they_come(translator, stream, kind.n_best, **dict(kind.options))
+        except Exception:
+            with self.changed:
+                left = list(stream.active.values()) or self.take(kind)
+            self.translate(kind, left)
+
+    def translate(self, kind: Kind, batch: list[Piece]) -> None:
+        """Answer a batch, which may be empty. Where it fails each sentence is tried alone, so that nobody pays for
+        another's wishes."""
+        try:
+            answers = self.search(kind, batch)
+        except Exception as error:
+            if len(batch) != 1:
+                for piece in batch:
+                    self.translate(kind, [piece])
+                return
+            if isinstance(error, RegardError):
+                settle(batch[0].future, Refusal(422, str(error)))
+                return
+            self.metrics.failures.inc()
+            frames = "".join(traceback.format_tb(error.__traceback__)[-4:])
+            self.complain(f"A translation failed with {type(error).__name__}:\n{frames}")  # the rest may have text
+            settle(batch[0].future, Refusal(500, f"The translation failed with {type(error).__name__}."))
+            return
+        for piece, answer in zip(batch, answers, strict=True):
+            self.answer(kind, piece, answer)
+
+    def answer(self, kind: Kind, piece: Piece, answer: Answer) -> None:
+        best = answer.translations[0]
+        self.metrics.sentences.labels(kind.model).inc()
+        self.metrics.search.labels(kind.model).observe(time.monotonic() - piece.began)
+        self.metrics.tokens.labels(kind.model, "source").inc(len(best.source_tokens))
+        self.metrics.tokens.labels(kind.model, "target").inc(len(best.target_tokens))
+        self.metrics.characters.labels(kind.model).inc(len(piece.text))
+        settle(piece.future, answer)
+
+    def search(self, kind: Kind, batch: list[Piece]) -> list[Answer]:
+        served = self.models[kind.model]
+        translator = served.plain if kind.wishes else served.translator
+        wishes = [piece.wish for piece in batch] if kind.wishes else None
+        found = translator.search([piece.text for piece in batch], kind.n_best, wishes=wishes, **dict(kind.options))
+        links: list[list[tuple[int, int]]] = []
+        if kind.align:
+            links = served.plain.align([one for best in found for one in best])
+        answers = []
+        for best in found:
+            mine, links = links[: len(best)], links[len(best) :]
+            maps = [served.plain.attend(one) if one.target_tokens else {} for one in best] if kind.attend else []
+            answers.append(Answer(best, mine, maps))
+        return answers
+
+
+class Stream:
+    """The sentences of one kind, as `translate_as_they_come` takes them."""
+
+    def __init__(self, batcher: Batcher, kind: Kind) -> None:
+        self.batcher, self.kind = batcher, kind
+        self.active: dict[int, Piece] = {}
+        self.taken = 0
+
+    def waiting(self) -> int:
+        """How many may join: none where another kind is more urgent. Nothing is locked for a number that only says
+        whether to look closer."""
+        orders = self.batcher.orders
+        if not orders or orders[0].kind != self.kind or self.taken >= MOST_JOINING:
+            return 0
+        return sum(len(order.pieces) for order in orders if order.kind == self.kind)
+
+    def take(self, most: int) -> list[str]:
+        with self.batcher.changed:
+            batch = self.batcher.take(self.kind, most, list(self.active.values()))
+        self.active |= dict(enumerate(batch, start=self.taken))
+        self.taken += len(batch)
+        return [piece.text for piece in batch]
+
+    def give(self, number: int, best: list[Translation]) -> None:
+        piece = self.active.pop(number)
+        if best:
+            self.batcher.answer(self.kind, piece, Answer(best))
+        else:  # what is asked of outputs contradicts itself, which is said where they are searched for alone
+            self.batcher.translate(self.kind, [piece])
+
+
+def settle(future: Future[Answer], result: Answer | Exception) -> None:
+    """Give a future its result, unless nobody waits for it any more."""
+    if not future.set_running_or_notify_cancel():
+        return
+    if isinstance(result, Exception):
+        future.set_exception(result)
+    else:
+        future.set_result(result)

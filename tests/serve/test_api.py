@@ -1,0 +1,292 @@
+"""What a client gets from a real server: translations as the command line gives them, and refusals that help."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.serving import Server, served
+from regard import capture
+from regard.decode.translator import Translator, Wish, pharaoh
+
+PAIR = "en-de"
+
+
+def test_a_text_and_several_are_translated_as_by_the_command_line(
+    translate: Any, sentences: list[str], reverser: Path
+) -> None:
+    some = [text.strip() for text in sentences[:12]]
+    command = [sys.executable, "-m", "regard", "translate", str(reverser), "--threads", "1"]
+    printed = subprocess.run(command, input="\n".join(some), capture_output=True, text=True, check=True).stdout
+    answer = translate(text=some)
+    assert [one["text"] for one in answer["translations"]] == printed.splitlines()
+    assert {key: answer[key] for key in ("model", "source", "target")} == {
+        "model": "run",
+        "source": "en",
+        "target": "de",
+    }
+    assert translate(text=some[0])["translations"] == [{"text": printed.splitlines()[0]}]
+
+
+def test_spacing_is_put_back_exactly(translate: Any, model: Translator) -> None:
+    text = "\n\n  a b c\t \r\n d e f g  \n"
+    first, second = model.translate(["a b c", "d e f g"])
+    assert translate(text=text)["translations"][0]["text"] == f"\n\n  {first}\t \r\n {second}  \n"
+    for blank in ("", " \n "):
+        assert translate(text=blank)["translations"] == [{"text": blank}]
+    assert translate(text=[])["translations"] == []
+
+
+def test_n_best_scores_and_beams_are_the_models(translate: Any, model: Translator, sentences: list[str]) -> None:
+    text = sentences[0]
+    best = model.search([text], n_best=3, beam_size=5)[0]
+    (answer,) = translate(text=text, n_best=3, beam=5, scores=True)["translations"]
+    assert [answer["text"], *answer["alternatives"]] == [one.text for one in best]
+    (sentence,) = answer["sentences"]
+    assert sentence["source"] == text
+    found = [(one["score"], one["log_prob"]) for one in sentence["translations"]]
+    np.testing.assert_allclose(found, [(one.score, one.log_prob) for one in best], atol=1e-4)
+
+
+def test_alignments_are_the_command_lines(translate: Any, model: Translator, sentences: list[str]) -> None:
+    (answer,) = translate(text=sentences[1], alignments=True)["translations"]
+    alignment = answer["sentences"][0]["translations"][0]["alignment"]
+    (best,) = model.search([sentences[1]])[0]
+    assert pharaoh([tuple(link) for link in alignment["links"]]) == pharaoh(model.align([best])[0])
+    assert alignment["source_words"] == sentences[1].split()
+    assert alignment["target_words"] == best.text.split()
+
+
+def test_attention_is_what_capture_gives(translate: Any, model: Translator, sentences: list[str]) -> None:
+    (answer,) = translate(text=sentences[2], attention=True)["translations"]
+    with capture(model) as maps:
+        model.translate(sentences[2])
+    sent = {one["name"]: one for one in answer["sentences"][0]["translations"][0]["attention"]}
+    assert set(sent) == set(maps)
+    assert len(sent) == 6
+    for name, one in sent.items():
+        weights = np.frombuffer(base64.b64decode(one["weights"]), "<f4").reshape(one["shape"])
+        assert weights.shape[1:] == (len(one["rows"]), len(one["columns"]))
+        torch.testing.assert_close(torch.tensor(weights), maps[name][0], atol=1e-5, rtol=0)
+    (one,) = translate(text=sentences[2], attention=["decoder.layers.1.cross_attn"])["translations"]
+    assert [m["name"] for m in one["sentences"][0]["translations"][0]["attention"]] == ["decoder.layers.1.cross_attn"]
+
+
+def test_prefix_and_glossary_are_honoured(translate: Any, model: Translator) -> None:
+    wish = Wish(prefix="z", required=("q r",))
+    expected = model.search(["a b c"], wishes=[wish])[0][0].text
+    (answer,) = translate(text="a b c", prefix="z", glossary={"B": "q r", "x": "never"})["translations"]
+    assert answer["text"] == expected
+    assert expected.startswith("z")
+    assert "q r" in expected
+
+
+def test_a_long_text_is_streamed_sentence_by_sentence(ask: httpx.Client, translate: Any, sentences: list[str]) -> None:
+    text = "\n".join(sentences[:30]) + "\n"
+    body = {"text": [text, "a"], "stream": True, "scores": True}
+    with ask.stream("POST", "/v1/translate", json=body) as answer:
+        assert answer.headers["content-type"] == "application/x-ndjson"
+        lines = [json.loads(line) for line in answer.iter_lines()]
+    assert lines[-1] == {"done": True}
+    texts = ["", ""]
+    for line in lines[:-1]:
+        best = line["translations"][0]["text"] if "translations" in line else ""
+        texts[line["text"]] += line.get("before", "") + best + line.get("after", "")
+    assert texts == [one["text"] for one in translate(text=[text, "a"])["translations"]]
+    assert sum("translations" in line for line in lines) == 31
+
+
+# Each is refused with a status and a sentence with these words.
+REFUSED: list[tuple[dict[str, Any], int, str]] = [
+    ({}, 422, "text"),
+    ({"text": 7}, 422, "text"),
+    ({"text": None}, 422, "text"),
+    ({"text": "a", "beams": 2}, 422, "beams"),
+    ({"text": "a", "beam": 0}, 422, "beam"),
+    ({"text": "a", "beam": 9}, 400, "8 allowed"),
+    ({"text": "a", "n_best": 10_000}, 400, "8 allowed"),
+    ({"text": "a", "deadline": 0}, 422, "deadline"),
+    ({"text": "a", "split": "words"}, 422, "split"),
+    ({"text": "a" * 5001}, 413, "5,000 allowed"),
+    ({"text": ["a"] * 65}, 413, "64 allowed"),
+    ({"text": "a", "source": "fr"}, 400, "en to de"),
+    ({"text": "a", "model": "rum"}, 400, "did you mean run?"),
+    ({"text": "a", "glossary": {str(i): "a" for i in range(33)}}, 413, "32 allowed"),
+    ({"text": "a", "glossary": {"a": "b" * 101}}, 413, "100 allowed"),
+    ({"text": "a", "glossary": {"a": " "}}, 422, "empty"),
+    ({"text": "a", "glossary": {"a": "ü"}}, 422, "ü"),
+    ({"text": "a", "prefix": "ü"}, 422, "ü"),
+    ({"text": "a b " * 101, "attention": True}, 413, "400 allowed"),
+    ({"text": "a", "attention": ["encoder"]}, 422, "no attention encoder"),
+    ({"text": "a\ud800"}, 422, "text"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"), REFUSED, ids=[f"{status}-{words}" for _, status, words in REFUSED]
+)
+def test_a_refusal_says_what_to_change(ask: httpx.Client, body: dict[str, Any], status: int, words: str) -> None:
+    answer = ask.post("/v1/translate", content=json.dumps(body), headers={"content-type": "application/json"})
+    assert answer.status_code == status, answer.text
+    assert list(answer.json()) == ["error"]
+    assert words in answer.json()["error"]
+
+
+def test_a_body_is_limited_while_it_is_read(ask: httpx.Client) -> None:
+    def chunks() -> Any:
+        for _ in range(40):
+            yield b"x" * 10_000
+
+    headers = {"content-type": "application/json"}
+    for content in (chunks(), b"x" * 400_000, b'{"text": "' + b"a" * 300_000 + b'"}'):
+        answer = ask.post("/v1/translate", content=content, headers=headers)
+        assert answer.status_code == 413
+        assert "262,144 bytes" in answer.json()["error"]
+    assert ask.post("/v1/translate", json={"text": "a"}).status_code == 200
+
+
+def test_the_sender_of_a_large_body_who_asks_first_is_told_at_once(server: Server) -> None:
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        head = b"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n"
+        connection.sendall(head + b"Expect: 100-continue\r\n\r\n")
+        assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")
+
+
+def test_every_answer_has_security_headers_and_the_page_a_policy(ask: httpx.Client) -> None:
+    for path in ("/", "/page/page.js", "/v1/models", "/nowhere", "/live", "/openapi.json"):
+        headers = ask.get(path).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-frame-options"] == "DENY"
+        assert headers["content-security-policy"].startswith("default-src 'none'")
+        assert "access-control-allow-origin" not in headers
+        assert "server" not in headers
+    page = ask.get("/")
+    assert "script-src 'self'" in page.headers["content-security-policy"]
+    links = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    assert len(links) >= 2
+    assert all(ask.get("/" + link).status_code == 200 for link in links), "and nothing from elsewhere"
+    assert not re.search(r"<script>|<style|\sstyle=|\son\w+=", page.text), "nothing inline, which the policy forbids"
+
+
+def test_the_documents_make_no_outside_request(ask: httpx.Client) -> None:
+    document = ask.get("/openapi.json").json()
+    assert {"/v1/translate", "/v1/models", "/translate", "/languages", "/ready"} <= set(document["paths"])
+    for path in ("/docs", "/redoc"):
+        assert ask.get(path).status_code == 404
+
+
+def test_health_and_metrics(ask: httpx.Client, translate: Any) -> None:
+    assert ask.get("/live").json() == {"status": "ok"}
+    assert ask.get("/ready").json() == {"status": "ready", "models": ["run"]}
+
+    def count(name: str) -> float:
+        return float(re.search(rf"^{re.escape(name)} (\S+)$", ask.get("/metrics").text, flags=re.M)[1])  # type: ignore[index]
+
+    translate(text="a b c")
+    before = count('regard_batch_sentences_sum{model="run"}'), count('regard_tokens_total{model="run",side="source"}')
+    translate(text="a b c\nd e f")
+    after = count('regard_batch_sentences_sum{model="run"}'), count('regard_tokens_total{model="run",side="source"}')
+    assert after[0] == before[0] + 2
+    assert after[1] > before[1]
+    assert count("regard_queue_sentences") == 0
+    assert count('regard_requests_total{route="/v1/translate",status="200"}') >= 2
+    assert count("process_resident_memory_bytes") > 0
+
+
+def test_the_log_has_no_text_of_users(ask: httpx.Client, log: Path) -> None:
+    ask.post("/v1/translate", json={"text": "s e c r e t"})
+    ask.post("/v1/translate?text=s+e+c+r+e+t", json={"text": "a", "prefix": "s e c r e t ü"})
+    ask.post("/s-e-c-r-e-t", json={"text": "s e c r e t"})
+    time.sleep(0.2)
+    text = log.read_text()
+    assert "POST /v1/translate 200" in text
+    assert "POST other 404" in text
+    assert not re.search("s.?e.?c.?r.?e.?t", text)
+
+
+def test_other_sites_cannot_use_a_local_server(ask: httpx.Client) -> None:
+    body = {"text": "a"}
+    own = str(ask.base_url)
+    assert ask.post("/v1/translate", json=body, headers={"Origin": own}).status_code == 200
+    elsewhere = ask.post("/v1/translate", json=body, headers={"Origin": "https://evil.example"})
+    assert elsewhere.status_code == 403
+    assert "--cors" in elsewhere.json()["error"]
+    rebound = ask.get("/v1/models", headers={"Host": "evil.example"})
+    assert rebound.status_code == 400
+    assert "--host-name" in rebound.json()["error"]
+
+
+def test_slow_headers_and_bodies_come_to_an_end(reverser: Path, tmp_path: Path) -> None:
+    """With keys, open CORS, another host name and texts in the log, all in one server."""
+    from regard.serve import keys
+
+    file = tmp_path / "keys.json"
+    key, slow = keys.add(file, "anna"), keys.add(file, "slow", 2)
+    options = ["--keys", str(file), "--cors", "https://page.example", "--host-name", "mt.example", "--log-text"]
+    options += ["--read-seconds", "1"]
+    with served(reverser, tmp_path / "log", *options, pair=PAIR) as server:
+        with httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=30) as ask:
+            body = {"text": "a b c"}
+            bearer = {"Authorization": f"Bearer {key}"}
+            assert ask.post("/v1/translate", json=body).status_code == 401
+            assert ask.post("/v1/translate", json=body, headers={"Authorization": "Bearer x"}).status_code == 403
+            assert ask.post("/v1/translate", json=body, headers=bearer).status_code == 200
+            form = {"q": "a b c", "source": "en", "target": "de"}
+            assert ask.post("/translate", data=form).status_code == 401
+            assert ask.post("/translate", data={**form, "api_key": key}).status_code == 200
+            codes = [ask.post("/translate", data={**form, "api_key": slow}).status_code for _ in range(3)]
+            assert codes == [200, 200, 429]
+            assert ask.get("/metrics").status_code == 401
+            assert ask.get("/metrics", headers=bearer).status_code == 200
+            assert ask.get("/ready").status_code == 200
+            origin = {"Origin": "https://page.example"}
+            allowed = ask.post("/v1/translate", json=body, headers={**bearer, **origin})
+            assert allowed.headers["access-control-allow-origin"] == "https://page.example"
+            asked = {
+                **origin,
+                "Access-Control-Request-Method": "POST",
+                "Access-Control-Request-Headers": "authorization",
+            }
+            assert ask.options("/v1/translate", headers=asked).status_code == 200
+            other = ask.get("/v1/models", headers={"Origin": "https://evil.example"})
+            assert "access-control-allow-origin" not in other.headers
+            assert ask.get("/v1/models", headers={"Host": "mt.example"}).status_code == 200
+        assert "'a b c'" in (tmp_path / "log").read_text()
+        begun = [socket.create_connection(("127.0.0.1", server.port), timeout=30) for _ in range(2)]
+        begun[0].sendall(b"POST /v1/translate HTTP/1.1\r\nHo")
+        begun[1].sendall(b"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
+        assert begun[0].recv(1000) == b"", "closed"
+        assert begun[1].recv(1000).startswith(b"HTTP/1.1 408 ")
+        for connection in begun:
+            connection.close()
+
+
+def test_a_port_that_is_taken_is_named(server: Server, reverser: Path) -> None:
+    command = [sys.executable, "-m", "regard", "serve", f"en-de={reverser}", "--port", str(server.port)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert f"Port {server.port}" in result.stderr
+    assert "--port" in result.stderr
+
+
+def test_the_extra_that_is_missing_is_named(reverser: Path) -> None:
+    code = (
+        "import sys; sys.modules['fastapi'] = None\n"
+        "from regard.cli import main\n"
+        f"sys.argv = ['regard', 'serve', 'en-de={reverser}']\nmain()"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert "pip install 'regard[serve]'" in result.stderr

@@ -1,0 +1,60 @@
+"""The commands of docs/serving.md, run as they stand there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.serving import served
+from regard.serve.limits import Limits
+from regard.training.start import fit
+
+PAGE = (Path(__file__).parents[2] / "docs" / "serving.md").read_text(encoding="utf-8")
+COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, flags=re.S) for line in block.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo as to its languages and its layers, if not to what it has learned."""
+    run = tmp_path_factory.mktemp("docs") / "demo"
+    sets = {"steps": 20, "average": 1, "tensorboard": False, "valid_every": 20, "save_every": 20, "valid_sentences": 2}
+    recipe = {
+        "name": "demo", "data": {"corpus": "en-de", "train_size": 3000, "valid_size": 10, "test_size": 10},
+        "tokenizer": {"vocab_size": 800}, "model": {"n_layers": 2, "d_model": 32, "d_ff": 32, "n_heads": 4},
+        "train": {"batch_tokens": 500, "warmup_steps": 20, **sets},
+    }  # fmt: skip
+    fit(recipe, run)
+    return run
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="there is no curl here")
+def test_every_command_of_the_page_runs(demo: Path, tmp_path: Path) -> None:
+    assert sum(command.startswith("curl") for command in COMMANDS) >= 14
+    (tmp_path / "regard").write_text(f'#!/bin/sh\nexec {sys.executable} -m regard "$@"\n')
+    (tmp_path / "regard").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    with served(demo, tmp_path / "log") as server:
+        for command in COMMANDS:
+            here = command.replace("localhost:5000", f"localhost:{server.port}")
+            here = here.replace("curl ", "curl -S --fail-with-body ")
+            result = subprocess.run(
+                here, shell=True, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False
+            )
+            assert result.returncode == 0, (command, result.stdout, result.stderr)
+            assert result.stdout.strip()
+            if command.startswith("curl") and "/metrics" not in command:
+                answers = [json.loads(line) for line in result.stdout.splitlines()]
+                assert "error" not in answers[-1]
+
+
+def test_the_page_has_the_limits_that_there_are() -> None:
+    limits = Limits()
+    for value in (limits.characters, limits.items, limits.body_bytes, limits.beam, limits.n_best, limits.queue):
+        assert re.search(rf"\| {value:,} \|", PAGE), value

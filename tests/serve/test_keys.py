@@ -1,0 +1,80 @@
+"""Keys are kept as hashes, and may make so many requests a minute."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from regard.errors import RegardError
+from regard.serve import keys
+from regard.serve.keys import Keyring
+from regard.serve.limits import Refusal
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_file_has_no_key_and_is_its_owners(tmp_path: Path) -> None:
+    file = tmp_path / "keys.json"
+    key = keys.add(file, "anna")
+    assert key not in file.read_text()
+    assert keys.hashed(key) in file.read_text()
+    assert file.stat().st_mode & 0o077 == 0
+    with pytest.raises(RegardError, match="anna"):
+        keys.add(file, "anna")
+
+
+def test_a_key_is_known_and_others_are_not(tmp_path: Path) -> None:
+    file = tmp_path / "keys.json"
+    key = keys.add(file, "anna")
+    ring = Keyring(file)
+    assert ring.find(key).name == "anna"
+    for wrong, status in (("", 401), (key + "x", 403), (keys.hashed(key), 403), ("\udc80", 403)):
+        with pytest.raises(Refusal) as refusal:
+            ring.find(wrong)
+        assert refusal.value.status == status
+
+
+def test_a_key_that_is_removed_ends_and_a_new_one_begins(tmp_path: Path) -> None:
+    file, clock = tmp_path / "keys.json", Clock()
+    anna = keys.add(file, "anna")
+    ring = Keyring(file, clock)
+    assert ring.find(anna)
+    keys.remove(file, "anna")
+    ben = keys.add(file, "ben")
+    clock.now += 2
+    assert ring.find(ben)
+    with pytest.raises(Refusal):
+        ring.find(anna)
+    os.replace(file, tmp_path / "gone")
+    clock.now += 2
+    assert ring.find(ben), "a file that is gone leaves the keys as they were"
+
+
+def test_a_rate_is_so_many_at_once_and_comes_back_with_time(tmp_path: Path) -> None:
+    file, clock = tmp_path / "keys.json", Clock()
+    fast, slow = keys.add(file, "fast", 60), keys.add(file, "slow", 2)
+    ring = Keyring(file, clock)
+    for _ in range(2):
+        ring.spend(slow)
+    with pytest.raises(Refusal) as refusal:
+        ring.spend(slow)
+    assert refusal.value.status == 429
+    assert refusal.value.headers["Retry-After"] == "30"
+    ring.spend(fast)
+    clock.now += 31
+    ring.spend(slow)
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"keys": [{"name": 1}]}', "[]"])
+def test_a_damaged_file_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "keys.json").write_text(content)
+    with pytest.raises(RegardError, match="damaged"):
+        keys.read(tmp_path / "keys.json")
