@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.errors import RegardError
-from regard.nn.attention import MultiHeadAttention, attention, attention_weights, fused_attention
+from regard.nn.attention import MultiHeadAttention, fused_attention
 from regard.nn.layout import Layout
 from regard.nn.masks import neighbourhood_mask
 
@@ -110,9 +110,8 @@ class RestrictedAttention(MultiHeadAttention):
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool = False, dropout: float = 0.0
     ) -> Tensor:
+        """By band or by mask, or the formula written out while its weights are recorded."""
         if self.record is None:
             function = banded_attention if self.banded else restricted_attention
             return function(q, k, v, self.r, mask, causal, dropout)
-        near = restricted_mask(q.shape[-2], self.r, mask, causal, q.device)
-        self.record(attention_weights(q, k, near).detach())
-        return attention(q, k, v, near, dropout=dropout)
+        return super().attend(q, k, v, restricted_mask(q.shape[-2], self.r, mask, causal, q.device), dropout=dropout)
