@@ -32,12 +32,10 @@ Show = Annotated[bool, typer.Option("--show", help="Print what is there so far, 
 @app.command("table-1")
 def table_1(
     device: Device = "auto",
-    sizes: Annotated[
-        str, typer.Option("--sizes", metavar="N,N,…", help="Lengths n, at a width of 128.")
-    ] = "512,1024,2048,4096",
-    widths: Annotated[
-        str, typer.Option("--widths", metavar="D,D,…", help="Widths d, at a length of 256.")
-    ] = "128,256,512,1024",
+    sizes: Annotated[str, typer.Option("--sizes", metavar="N,N,…", help="Lengths n.")] = "512,1024,2048,4096",
+    widths: Annotated[str, typer.Option("--widths", metavar="D,D,…", help="Widths d.")] = "128,256,512,1024",
+    width: Annotated[int, typer.Option("--width", min=1, help="d where n grows.")] = 128,
+    length: Annotated[int, typer.Option("--length", min=2, help="n where d grows.")] = 256,
     paths: Annotated[
         str, typer.Option("--paths", metavar="N,N,…", help="Lengths at which steps and paths are counted.")
     ] = "16,64,256",
@@ -54,14 +52,19 @@ def table_1(
     Time and memory at growing n and d with fitted exponents, operations, sequential steps and path lengths as counted,
     beside the paper's formulas.
 
-    Example:  regard reproduce table-1 --device cpu
+    A GPU needs larger sizes than the defaults, which are for a CPU: below some milliseconds it measures how fast work
+    is handed to it.
+
+    Examples:  regard reproduce table-1 --device cpu
+
+    regard reproduce table-1 --device cuda --sizes 4096,8192,16384,32768 --widths 512,1024,2048,4096 --length 2048
     """
     from regard.reproduce import table1
     from regard.training.device import pick
 
     asked = table1.Sizes(
         lengths=numbers(sizes, "--sizes"), widths=numbers(widths, "--widths"), paths=numbers(paths, "--paths"),
-        k=k, r=r, repeats=repeats, batch=batch,
+        width=width, length=length, k=k, r=r, repeats=repeats, batch=batch,
     )  # fmt: skip
     with console.status("") as status:
         found = table1.measure(asked, pick(device), status.update)

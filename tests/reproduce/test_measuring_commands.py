@@ -14,13 +14,14 @@ from regard.errors import RegardError
 
 def test_table_1_is_printed_and_written(tmp_path: Path) -> None:
     sizes = ["--sizes", "16,32", "--widths", "8,16", "--paths", "4,9", "--k", "3", "--r", "4", "--repeats", "1"]
+    sizes += ["--width", "8", "--length", "16"]
     told = CliRunner().invoke(
         app, ["reproduce", "table-1", "--device", "cpu", *sizes, "--batch", "2", "--out", str(tmp_path / "out")]
     )
     assert told.exit_code == 0, told.output
     assert (tmp_path / "out" / "table-1.md").read_text(encoding="utf-8") in told.stdout
     record = json.loads((tmp_path / "out" / "table-1.json").read_text(encoding="utf-8"))
-    assert record["sizes"]["batch"] == 2
+    assert (record["sizes"]["batch"], record["sizes"]["width"], record["sizes"]["length"]) == (2, 8, 16)
     assert [layer["maximum_path"]["9"] for layer in record["layers"]] == [1, 9, 4, 2, 4]
 
 
