@@ -396,7 +396,8 @@ def search_with_arrivals(
                 inside[slot] = None
                 del limits[sentence]
                 arrivals.found(sentence, hypotheses)
-        state.length[done], state.limit[done] = 0, 1  # what goes on in an empty slot goes on at its beginning
+        if done:
+            state.length[done], state.limit[done] = 0, 1  # what goes on in an empty slot goes on at its beginning
         if done and 2 * len(limits) <= len(inside):  # half of the slots are empty
             left = [slot for slot, sentence in enumerate(inside) if sentence is not None]
             kept = torch.tensor(left, device=device, dtype=torch.long)
