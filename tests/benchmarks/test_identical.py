@@ -51,8 +51,10 @@ def test_one_device_agrees_with_itself() -> None:
         "model.n_heads": 2,
         "data.train_size": 400,
         "tokenizer.vocab_size": 300,
+        "train.batch_tokens": 300,
+        "train.warmup_steps": 100,
     }
-    losses = devices.train("cpu", 5, {**small, "train.batch_tokens": 300})
+    losses = devices.train("cpu", 5, small)
     assert len(losses) == 5
     assert losses[-1] < losses[0]
-    assert devices.train("cpu", 5, {**small, "train.batch_tokens": 300}) == losses
+    assert devices.train("cpu", 5, small) == losses

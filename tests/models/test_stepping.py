@@ -83,6 +83,7 @@ def test_steps_in_half_precision_are_nearly_the_same(tiny: Callable[..., Transfo
             step = TransformerStep(model, SOURCES, beam=2)
             step.enter(torch.arange(2), [0, 1])
             found.append(torch.stack([step(tokens[:, :, t], torch.full((2,), t), t + 1) for t in range(5)]))
-    assert found[1].dtype == torch.float32
-    assert not torch.equal(*found)
-    torch.testing.assert_close(found[1], found[0], atol=0.1, rtol=0.1)
+    plain, half_precise = found
+    assert (plain.dtype, half_precise.dtype) == (torch.float32, torch.bfloat16)
+    assert not torch.equal(half_precise.float(), plain)
+    torch.testing.assert_close(half_precise.float(), plain, atol=0.1, rtol=0.1)

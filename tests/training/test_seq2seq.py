@@ -94,7 +94,7 @@ def test_a_capture_around_translate_gets_the_alignment(recurrent: Path) -> None:
 
 def test_its_pages_and_pictures_are_drawn(recurrent: Path, tmp_path: Path) -> None:
     model = regard.load(recurrent)
-    page, png = draw(model, model.search(["a b c d"])[0][0], tmp_path, "view")
+    page, png = draw(model, model.search(["a b c d"])[0], tmp_path, "view")
     assert "decoder.cross_attn" in page.read_text()
     assert png.stat().st_size > 1000
 
