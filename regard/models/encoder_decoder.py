@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
+from regard.errors import RegardError
 from regard.nn.blockwise import BlockHeads
 from regard.nn.layout import Layout
 
 
-class EncoderDecoder(nn.Module):
+class EncoderDecoder(nn.Module, ABC):
     """An encoder, a decoder, and the projection to the vocabulary.
 
     Its kinds say what `encode` gives, how `hidden` follows from it, and beside them, in `models.families`, how they
@@ -28,13 +30,13 @@ class EncoderDecoder(nn.Module):
         """src: (B, S)   tgt: (B, T), beginning with the start symbol   → logits (B, T, V)."""
         return self.output(self.hidden(src, src_layout, tgt, tgt_layout))
 
+    @abstractmethod
     def hidden(self, src: Tensor, src_layout: Layout, tgt: Tensor, tgt_layout: Layout) -> Tensor:
         """src: (B, S)   tgt: (B, T)   → (B, T, D), before the output projection."""
-        raise NotImplementedError
 
+    @abstractmethod
     def encode(self, src: Tensor, layout: Layout) -> Any:
         """src: (B, S) → all that the decoder knows of it."""
-        raise NotImplementedError
 
     @property
     def longest(self) -> int:
@@ -47,8 +49,8 @@ class EncoderDecoder(nn.Module):
         return []
 
     def recompute_layers(self) -> None:
-        """Have the backward pass compute each layer again instead of keeping it."""
-        raise NotImplementedError
+        """Have the backward pass compute each layer again instead of keeping it, where the kind of model can."""
+        raise RegardError(f'train.recompute knows no model.family = "{self.config.family}": leave it out.')
 
 
 def embeddings(d_model: int, source_vocab: int, target_vocab: int, tie: str) -> tuple[nn.Embedding, nn.Embedding]:

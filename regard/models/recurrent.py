@@ -21,6 +21,7 @@ learned map; the source is not reversed.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -67,7 +68,7 @@ class Bridge(nn.Module):
         return torch.stack(begun).unflatten(-1, (self.n_parts, -1)).permute(0, 2, 1, 3)
 
 
-class Decoder(nn.Module):
+class Decoder(nn.Module, ABC):
     """The kinds of decoder are its subclasses: how a step goes, and whether all steps can be one call."""
 
     d_fed = 0  # width of what enters beside the token
@@ -110,9 +111,9 @@ class Decoder(nn.Module):
             self.cross_attn.show(torch.cat(seen, dim=1))
         return torch.stack(outputs, dim=1)
 
+    @abstractmethod
     def step(self, y: Tensor, carried: Carried, source: Source | None) -> tuple[Tensor, Carried, Tensor]:
         """y: (R, D), R = B·W   → output (R, D), what is carried on, attention weights (B, W, S)"""
-        raise NotImplementedError
 
     def look(self, query: Tensor, source: Source | None) -> tuple[Tensor, Tensor]:
         """query: (R, H) → context (R, d), weights (B, W, S)"""

@@ -3,6 +3,7 @@ Transformer. The others are beside their models."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -19,7 +20,7 @@ from regard.nn.layout import Packed, Padded
 from regard.nn.linear import linear
 
 
-class ModelStep:
+class ModelStep(ABC):
     """Decoding of some of many sources, `beam` hypotheses each. Sources must come longest first, where the kind of
     model does not say otherwise.
 
@@ -94,29 +95,29 @@ class ModelStep:
         """The hypotheses of these slots."""
         return (slots[:, None] * self.beam + torch.arange(self.beam, device=slots.device)).flatten()
 
+    @abstractmethod
     def make_room(self, slots: int, source_room: int, room: int) -> None:
         """Tensors that stay where they are until somebody leaves: recorded steps write to them (`decode.recorded`)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def put(self, slots: Tensor, memory: Any) -> None:
         """What the encoder says of new sources, into their slots; their hypotheses have produced nothing."""
-        raise NotImplementedError
 
+    @abstractmethod
     def hidden(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
         """What the decoder says at one position more. tokens: (R,)   positions: (R, 1), below `longest`   → (R, D)"""
-        raise NotImplementedError
 
+    @abstractmethod
     def move(self, rows: Tensor, longest: int) -> None:
         """Hypothesis i goes on from what `rows[i]` was."""
-        raise NotImplementedError
 
+    @abstractmethod
     def leave(self, slots: Tensor, rows: Tensor) -> None:
         """Go on with these slots and hypotheses alone, in this order."""
-        raise NotImplementedError
 
     def lengthen(self, source_room: int) -> None:
-        """Make place for longer sources than came before."""
-        raise NotImplementedError
+        """Make place for longer sources than came before, where the kind of model can."""
+        raise ValueError(f"a source of {source_room} tokens comes after shorter ones: sources must come longest first")
 
 
 class TransformerStep(ModelStep):

@@ -13,6 +13,7 @@ zeros. Departures from the papers: none.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import torch
@@ -30,16 +31,16 @@ class Source:
     mask: Tensor  # (B, 1, S), True on real positions
 
 
-class Alignment(Attending):
+class Alignment(Attending, ABC):
     """The kinds of score are its subclasses."""
 
     def keys(self, memory: Tensor) -> Tensor:
         """memory: (B, S, d) → (B, S, …)"""
         return memory
 
+    @abstractmethod
     def scores(self, query: Tensor, keys: Tensor) -> Tensor:
         """query: (B, Q, d_q)   keys: (B, S, …)   → (B, Q, S)"""
-        raise NotImplementedError
 
     def source(self, memory: Tensor, mask: Tensor) -> Source:
         """memory: (B, S, d)   mask: (B, S)"""

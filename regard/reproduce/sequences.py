@@ -8,6 +8,7 @@ Recurrence is the plain tanh cell, convolution the gated one of width k that end
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -23,12 +24,12 @@ from regard.reproduce.paths import Applications
 HEAD = 64  # width of a head: d grows by more heads, so that what a head costs beside its products grows with d too
 
 
-class Way(nn.Module):
+class Way(nn.Module, ABC):
     """One layer."""
 
+    @abstractmethod
     def forward(self, x: Tensor) -> Tensor:
         """x: (B, n, d) → (B, n, d)"""
-        raise NotImplementedError
 
     def counted(self, x: Tensor) -> Tensor:
         """The same in operations that can be counted without being done."""
