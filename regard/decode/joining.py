@@ -13,11 +13,117 @@ import torch
 
 from regard.config import DecodeConfig
 from regard.data.tokenizer import BOS, EOS, PAD, UNK
-from regard.decode.search import Hypothesis, SearchOptions, search_with_arrivals
+from regard.decode.search import Constraint, Hypothesis, SearchOptions, State, Step, advance
 from regard.decode.translator import Demand, Translation, Translator
 from regard.models.stepping import TransformerStep
 from regard.models.transformer import Transformer, a_transformer
 from regard.nn.attention import recording
+
+JOIN = 8  # steps after which a newcomer need not wait for company
+
+
+class Arrivals(Protocol):
+    """Sentences that come while a search goes on, and where those go that are found."""
+
+    def waiting(self) -> int:
+        """How many could join now."""
+
+    def join(self, most: int) -> list[int]:
+        """The limits of those that do, so many at most; their numbers go on from the last. The step knows them."""
+
+    def found(self, sentence: int, hypotheses: list[Hypothesis]) -> None: ...
+
+
+class Growing(Step, Protocol):
+    """A step that sentences may join."""
+
+    def grow(self, slots: int) -> None:
+        """Make place for so many slots in all."""
+
+
+def search_with_arrivals(
+    step: Growing,
+    arrivals: Arrivals,
+    options: SearchOptions,
+    device: torch.device,
+    slots: int,
+    constraints: Sequence[Constraint] = (),
+) -> None:
+    """A search for sentences that come as they please: they join while others are under way, and leave when they are
+    done. It ends when nobody is left. Constraints must keep nothing of their own for a slot.
+
+    A pass of the encoder costs about what a step does, so newcomers wait until they are a quarter of those at work, or
+    for JOIN steps.
+    """
+    state = State.empty(0, 0, options, device)
+    inside: list[int | None] = []  # which sentence each slot has
+    steps: list[int] = []
+    limits: dict[int, int] = {}  # of the sentences at work
+    came, since, patience = 0, 0, 1
+    while True:
+        working = len(limits)
+        free, since = slots - working, since + 1
+        coming = min(arrivals.waiting(), free) if free else 0
+        if coming and since >= (patience if 4 * coming >= working else JOIN):
+            new, since = arrivals.join(free), 0
+            patience = 1 if new else JOIN  # there was no room for them
+            if new:
+                state = enter_new(step, state, options, inside, steps, new, came)
+                limits |= dict(enumerate(new, start=came))
+                came += len(new)
+        if not limits:
+            if not arrivals.waiting():
+                return
+            patience = 0
+            continue
+        steps[:] = [count + 1 for count in steps]
+        at_work = [count for count, sentence in zip(steps, inside, strict=True) if sentence is not None]
+        longest = min(max(at_work), state.tokens.shape[2])
+        advance(step, state, options, longest, constraints)
+        over = state.done.tolist()
+        done = [slot for slot, sentence in enumerate(inside) if over[slot] and sentence is not None]
+        for slot, hypotheses in zip(done, state.hypotheses(done) if done else (), strict=True):
+            if (sentence := inside[slot]) is not None:
+                inside[slot] = None
+                del limits[sentence]
+                arrivals.found(sentence, hypotheses)
+        if done:
+            state.length[done], state.limit[done] = 0, 1  # what goes on in an empty slot goes on at its beginning
+        if done and 2 * len(limits) <= len(inside):  # half of the slots are empty
+            left = [slot for slot, sentence in enumerate(inside) if sentence is not None]
+            kept = torch.tensor(left, device=device, dtype=torch.long)
+            state = state.keep(kept)
+            inside[:], steps[:] = [inside[slot] for slot in left], [steps[slot] for slot in left]
+            if left:
+                step.keep(kept)
+            else:
+                step.grow(0)
+
+
+def enter_new(
+    step: Growing,
+    state: State,
+    options: SearchOptions,
+    inside: list[int | None],
+    steps: list[int],
+    limits: Sequence[int],
+    first: int,
+) -> State:
+    """Give sentences, numbered from `first`, slots: those that are free, then new ones."""
+    empty = [slot for slot, sentence in enumerate(inside) if sentence is None]
+    more = max(0, len(limits) - len(empty))
+    if more or max(limits) > state.tokens.shape[2]:
+        state = state.grown(len(inside) + more, max(limits), options)
+        step.grow(len(inside) + more)
+    places = [*empty, *range(len(inside), len(inside) + more)][: len(limits)]
+    inside += [None] * more
+    steps += [0] * more
+    for slot, sentence in zip(places, range(first, first + len(limits)), strict=True):
+        inside[slot], steps[slot] = sentence, 0
+    device = state.done.device
+    state.enter(torch.tensor(places, device=device), torch.tensor(limits, device=device), alive=1)
+    step.enter(torch.tensor(places, device=device), range(first, first + len(limits)))
+    return state
 
 
 class Queue(Protocol):
