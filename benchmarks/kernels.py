@@ -2,17 +2,21 @@
 
     python benchmarks/kernels.py --out FOLDER
 
-Every kernel, forward and backward, against the same function in float64 on the same values: a mismatch beyond what
-bfloat16 explains ends the script with an error. Then the whole model, kernels against plain torch, and the time of
-attention by sentence length beside torch's variable-length kernel and its padded one. Times are those of CUDA graphs'
-replays, so that Python does not count. Tests run the same kernels in Triton's interpreter, in float32 alone.
+Every kernel, forward and backward, against the same function in float64 on the same values, and the whole model,
+kernels against plain torch: a mismatch beyond what bfloat16 explains ends the script with an error. Most of that is
+compiling, which several processes do at once. Then, alone, the time of attention by sentence length beside torch's
+variable-length kernel and its padded one. Times are those of CUDA graphs' replays, so that Python does not count. Tests
+run the same kernels in Triton's interpreter, in float32 alone.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import os
 import sys
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -33,7 +37,9 @@ from regard.nn.kernels.embedding import embed
 from regard.nn.kernels.loss import loss_and_gradients
 from regard.nn.kernels.packed import kernel_for
 from regard.nn.kernels.r_drop import loss_and_gradients as r_drop_by_kernel
+from regard.nn.kernels.ranking import ranked
 from regard.nn.kernels.residual import residual_norm, residual_sum
+from regard.nn.kernels.stepping import memory_attention, past_attention
 from regard.nn.kernels.varlen import varlen_attention
 from regard.nn.layout import Packed, Padded
 from regard.nn.loss import smoothed_cross_entropy
@@ -47,15 +53,12 @@ DEVICE = torch.device("cuda")
 HEADS = Heads(8, 64, 64)
 OTHER_HEADS = (Heads(4, 128, 128), Heads(5, 24, 40), Heads(1, 512, 512))
 LIMITS = {torch.bfloat16: 1.5e-2, torch.float32: 2e-4}  # relative, of the whole tensor
-failures: list[str] = []
+checked: list[tuple[bool, str, str]] = []  # by this process: whether right, what, and by how much it differs
 
 
 def check(name: str, ours: Tensor, reference: Tensor, limit: float) -> None:
     error = float((ours.double() - reference.double()).norm() / reference.double().norm().clamp(min=1e-12))
-    right = error <= limit  # a NaN is never right
-    print(f"{'ok ' if right else 'BAD'}  {name:<62} {error:.1e}")
-    if not right:
-        failures.append(name)
+    checked.append((error <= limit, name, f"{error:.1e}"))  # a NaN is never right
 
 
 def check_gradients(
@@ -88,28 +91,66 @@ def by_formula(x: Tensor, memory: Tensor | None, heads: Heads, queries: Packed, 
     return queries.unpad(context.transpose(1, 2)).flatten(-2)
 
 
-def check_attention(chance: np.random.Generator) -> None:
-    """Each kernel at the lengths it is chosen for."""
-    for dtype, heads, longest in product(LIMITS, (HEADS, *OTHER_HEADS), (9, 26, 50, 128, 300)):
-        if heads != HEADS and longest in (9, 50):
-            continue
-        for causal in (True, False):
-            lengths = ragged(longest, chance)
-            queries = Packed.of(lengths).to(DEVICE)
-            keys = queries if causal else Packed.of(chance.permutation(lengths)).to(DEVICE)
-            settings = Settings(queries.offsets, keys.offsets, longest, causal)
-            kernel = kernel_for(dtype, heads, settings)
-            if kernel is None:
-                continue
-            total, q, v = int(lengths.sum()), heads.n * heads.d_k, heads.n * heads.d_v
-            shapes = [(total, 2 * q + v)] if causal else [(total, q), (total, q + v)]
-            inputs = [torch.randn(shape, device=DEVICE, dtype=dtype) for shape in shapes]
-            check_gradients(
-                f"{kernel.__name__}, {str(dtype)[6:]}, {tuple(heads)}, {longest}, {'causal' if causal else 'cross'}",
-                lambda x, m=None, at=settings, f=kernel, h=heads: f(x, m, h, at),
-                lambda x, m=None, q=queries, k=keys, c=causal, h=heads: by_formula(x, m, h, q, k, c),
-                inputs, LIMITS[dtype],
-            )  # fmt: skip
+def check_attention(dtype: torch.dtype, heads: Heads, longest: int, causal: bool) -> None:
+    """The kernel that is chosen for this length."""
+    chance = np.random.default_rng(0)
+    lengths = ragged(longest, chance)
+    queries = Packed.of(lengths).to(DEVICE)
+    keys = queries if causal else Packed.of(chance.permutation(lengths)).to(DEVICE)
+    settings = Settings(queries.offsets, keys.offsets, longest, causal)
+    kernel = kernel_for(dtype, heads, settings)
+    if kernel is None:
+        return
+    total, q, v = int(lengths.sum()), heads.n * heads.d_k, heads.n * heads.d_v
+    shapes = [(total, 2 * q + v)] if causal else [(total, q), (total, q + v)]
+    check_gradients(
+        f"{kernel.__name__}, {str(dtype)[6:]}, {tuple(heads)}, {longest}, {'causal' if causal else 'cross'}",
+        lambda x, m=None: kernel(x, m, heads, settings),
+        lambda x, m=None: by_formula(x, m, heads, queries, keys, causal),
+        [torch.randn(shape, device=DEVICE, dtype=dtype) for shape in shapes], LIMITS[dtype],
+    )  # fmt: skip
+
+
+def check_steps(dtype: torch.dtype, beam: int, heads: Heads) -> None:
+    """What decoding does by kernel: one position more behind the kept ones, whoever wrote them; the source; and the
+    best tokens."""
+    chance = torch.Generator().manual_seed(0)
+    slots, room, R = 200, 64, 200 * beam
+    q_size, v_size = heads.n * heads.d_k, heads.n * heads.d_v
+
+    def some(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=chance).to(DEVICE, dtype)
+
+    def whole(low: int, high: int, *shape: int) -> Tensor:
+        return torch.randint(low, high, shape, generator=chance).to(DEVICE)
+
+    name = f"{str(dtype)[6:]}, {tuple(heads)}, beam {beam}"
+    new, k, v = some(R, 2 * q_size + v_size), some(R, heads.n, room, heads.d_k), some(R, heads.n, room, heads.d_v)
+    positions, ancestors = whole(0, room, slots).repeat_interleave(beam), whole(0, beam, R, room).int()
+    writers = torch.arange(R, device=DEVICE)[:, None] // beam * beam + ancestors  # (R, room)
+    mine = torch.arange(room, device=DEVICE) == positions[:, None]
+    seen = torch.arange(room, device=DEVICE) <= positions[:, None]
+    q, own_k, own_v = (part.unflatten(-1, (heads.n, -1)).double() for part in new.split([q_size, q_size, v_size], -1))
+    places = torch.arange(room, device=DEVICE)
+    old_k, old_v = (x[writers, :, places].transpose(1, 2).double() for x in (k, v))  # (R, H, room, d)
+    keys = torch.where(mine[:, None, :, None], own_k[:, :, None], old_k)
+    values = torch.where(mine[:, None, :, None], own_v[:, :, None], old_v)
+    expected = attention(q[:, :, None], keys, values, seen[:, None, None])[:, :, 0].flatten(1)
+    check(f"past_attention, {name}", past_attention(new, k, v, ancestors, positions, beam), expected, LIMITS[dtype])
+    lengths, queries = whole(1, room, slots), new[:, :q_size].contiguous()
+    shared = [x[::beam].contiguous() for x in (k, v)]
+    spread = [x.repeat_interleave(beam, 0).double() for x in shared]
+    real = (places < lengths[:, None]).repeat_interleave(beam, 0)
+    expected = attention(q[:, :, None], *spread, real[:, None, None])[:, :, 0].flatten(1)
+    check(f"memory_attention, {name}", memory_attention(queries, *shared, lengths, beam), expected, LIMITS[dtype])
+    for V in (32_000, 8_001):
+        logits, banned = some(R, V), (0, 1, 3)
+        best, tokens, total = ranked(logits, banned, 2 * beam)
+        exact = logits.double()
+        check(f"ranked, sum, {name}, vocabulary {V}", total, exact.logsumexp(-1), 1e-5)
+        exact[:, list(banned)] = -torch.inf
+        check(f"ranked, values, {name}, vocabulary {V}", best, exact.topk(2 * beam).values, 1e-6)
+        check(f"ranked, tokens, {name}, vocabulary {V}", best, exact.gather(1, tokens), 1e-6)
 
 
 def check_dropout() -> None:
@@ -189,8 +230,9 @@ def mean_loss(model: Transformer, layouts: list[Any], src: Tensor, tgt: Tensor, 
     return smoothed_cross_entropy(real, model.output.weight, None, expected, 0.1) / len(expected)
 
 
-def check_model(chance: np.random.Generator) -> None:
+def check_model() -> None:
     """The Transformer on packed batches with all kernels, against padded batches without them in float64."""
+    chance = np.random.default_rng(0)
     source, target = (chance.integers(1, 60, size=80) for _ in range(2))
     torch.manual_seed(0)
     for norm in ("post", "pre"):
@@ -219,8 +261,9 @@ def check_model(chance: np.random.Generator) -> None:
             )
 
 
-def check_recordings(chance: np.random.Generator) -> None:
+def check_recordings() -> None:
     """Gradients by replaying a recording, against the same work done by hand."""
+    chance = np.random.default_rng(0)
     targets = [chance.integers(4, 1_000, size=n) for n in chance.integers(5, 31, size=300)]
     sources = [chance.permutation(target) for target in targets]
     pairs = Pairs(Ragged.of(sources), Ragged.of(targets))
@@ -237,8 +280,7 @@ def check_recordings(chance: np.random.Generator) -> None:
         )
         if dropout:
             first, second = (float(captured.gradient(halves[0], 1_000)) for _ in range(2))
-            print(f"{'ok ' if first != second else 'BAD'}  every replay drops anew")
-            failures.extend([] if first != second else ["every replay drops anew"])
+            checked.append((first != second, "every replay drops anew", ""))
             continue
         for batches in ([halves[0]], halves, [*halves, halves[1]]):
             total = torch.zeros((), device=DEVICE)
@@ -252,6 +294,26 @@ def check_recordings(chance: np.random.Generator) -> None:
             name = f"recording, {len(batches)} batches"
             check(f"{name}, loss", total, loss.detach(), 1e-4)
             check(f"{name}, gradient", torch.cat([p.grad.flatten() for p in parameters]), expected, 1e-3)
+
+
+def parts() -> list[Callable[[], None]]:
+    """Everything that is checked, each on its own."""
+    attentions = [
+        partial(check_attention, dtype, heads, longest, causal)
+        for dtype, heads, longest, causal in product(
+            LIMITS, (HEADS, *OTHER_HEADS), (9, 26, 50, 128, 300), (True, False)
+        )
+        if heads == HEADS or longest not in (9, 50)
+    ]
+    steps = [partial(check_steps, *case) for case in product(LIMITS, (1, 4, 5), (HEADS, Heads(5, 24, 40)))]
+    return [check_model, check_recordings, check_passes, check_dropout, *steps, *attentions]
+
+
+def outcome(part: Callable[[], None]) -> list[tuple[bool, str, str]]:
+    checked.clear()
+    torch.manual_seed(0)
+    part()
+    return list(checked)
 
 
 def forward_and_backward(system: Callable[[Tensor], Tensor], x: Tensor, direction: Tensor) -> None:
@@ -293,16 +355,16 @@ def time_attention() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, help="folder for kernels.md")
+    parser.add_argument("--jobs", type=int, default=min(8, os.cpu_count() or 1), help="processes that check")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         sys.exit("benchmarks/kernels.py needs a GPU; the interpreter's tests are in tests/nn/kernels.")
-    torch.manual_seed(0)
-    chance = np.random.default_rng(0)
-    check_attention(chance)
-    check_dropout()
-    check_passes()
-    check_model(chance)
-    check_recordings(chance)
+    failures = []
+    with ProcessPoolExecutor(arguments.jobs, multiprocessing.get_context("spawn")) as pool:
+        for results in pool.map(outcome, parts()):
+            for right, name, error in results:
+                print(f"{'ok ' if right else 'BAD'}  {name:<62} {error}")
+                failures += [] if right else [name]
     if failures:
         sys.exit(f"{len(failures)} mismatches: {'; '.join(failures)}")
     table = time_attention()

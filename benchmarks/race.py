@@ -33,7 +33,7 @@ RECIPE: dict[str, Any] = {
     },
     "decode": {"beam_size": 4, "length_penalty": 0.6, "batch_sentences": 500},
 }  # fmt: skip
-MARGIN = 6.0  # seconds for the last look at the loss and for writing the weights
+MARGIN = 10.0  # seconds for recording the rarer shapes, the last look at the loss and writing the weights
 
 
 def main() -> None:
@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> None:
         shutil.copytree(prepared.folder / "tokenizer", place / "tokenizer")
         loop = Loop(task, recipe.train, Run(place), console)
         first, pace = rehearse(loop)
-        steps = int((seconds - MARGIN - (time.time() - BEGAN)) / (1.015 * pace))
+        steps = int((seconds - MARGIN - (time.time() - BEGAN)) / (1.03 * pace))
         loop.config = dataclasses.replace(recipe.train, steps=steps)
         console.print(f"First step after {first:.1f} s; {pace * 1e3:.1f} ms a step: {steps:,} steps.")
         loop.train()

@@ -84,18 +84,24 @@ class Captured(Generic[B]):
         device = self.scale.device
         here = each_tensor(batch, lambda tensor: tensor.to(device, copy=True))
         stream = torch.cuda.Stream(device)
+        buffers = list(self.model.buffers())
+        before = [buffer.clone() for buffer in buffers]  # running means, say, which the batch must move once only
         with torch.random.fork_rng([device]):
             stream.wait_stream(torch.cuda.current_stream(device))
             with torch.cuda.stream(stream):
                 self.compute(here)
             torch.cuda.current_stream(device).wait_stream(stream)
+        for buffer, old in zip(buffers, before, strict=True):
+            buffer.copy_(old)
         graph = torch.cuda.CUDAGraph()
         # The thread that makes batches pins memory meanwhile: only this thread's calls may spoil a recording.
         with torch.cuda.graph(graph, pool=self.pool, stream=stream, capture_error_mode="thread_local"):
             loss, gradients = self.compute(here)
-        return Recording(graph, here, loss, gradients, list(self.model.buffers()))
+        return Recording(graph, here, loss, gradients, buffers)
 
     def compute(self, batch: B) -> tuple[Tensor, tuple[Tensor | None, ...]]:
         with self.precision():
             loss = self.loss(batch) * self.scale
-        return loss.detach(), torch.autograd.grad(loss, self.parameters, allow_unused=True)
+        found = torch.autograd.grad(loss, self.parameters, allow_unused=True)
+        # As the optimiser wants them: those of a convolution may come in another order of memory.
+        return loss.detach(), tuple(gradient if gradient is None else gradient.contiguous() for gradient in found)
