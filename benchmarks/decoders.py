@@ -70,7 +70,7 @@ class Ours:
     def decode(self, way: Way) -> Decode:
         return lambda lines: self.translator.translate(
             lines, beam_size=way.beam, batch_sentences=way.batch, length_penalty=ALPHA, max_length=self.length,
-            extra_length=self.length, precision=self.precision, recorded=self.translator.device.type == "cuda",
+            extra_length=self.length, precision=self.precision,
         )  # fmt: skip
 
 

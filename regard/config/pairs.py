@@ -183,7 +183,7 @@ class DecodeConfig:
     top_p: float = 1.0  # draw from the fewest tokens that together are this probable
     seed: int = 1  # of what is drawn
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"  # float32 on a CPU, bfloat16 on a GPU
-    recorded: bool = False  # slots that stay, on a GPU every step one call; off until it has been seen on one
+    recorded: Literal["auto", "always", "never"] = "auto"  # slots that stay, every step one call: on a GPU
     iterations: int = 10  # T of mask-predict: passes of the decoder
     length_candidates: int = 5  # ℓ of mask-predict: target lengths tried side by side
     batch_sentences: int = 64

@@ -107,18 +107,21 @@ class KeptBench:
 
     step: ModelStep
     recorded: Recorded[Any]
+    memory: int  # bytes that the slots take of a GPU's
 
     @classmethod
     def of_search(cls, step: ModelStep, slots: int, source_room: int, room: int, options: SearchOptions) -> KeptBench:
-        room = rounded(room)
+        before, room = taken(step.device), rounded(room)
         step.reserve(slots, source_room, room)
         state = State.empty(slots, room, options, step.device)
-        return cls(step, Recorded(state, lambda after, longest: advance(step, after, options, longest), room))
+        recorded = Recorded(state, lambda after, longest: advance(step, after, options, longest), room)
+        return cls(step, recorded, taken(step.device) - before)
 
     @classmethod
     def of_blocks(
         cls, step: TransformerBlockStep, slots: int, source_room: int, room: int, options: SearchOptions
     ) -> KeptBench:
+        before = taken(step.device)
         state = BlockState.of(slots, room, step.k, options, step.device)
         room = rounded(room + step.k)
         step.reserve(slots, source_room, room)
@@ -126,4 +129,9 @@ class KeptBench:
         def call(after: BlockState, longest: int) -> None:
             blockwise.advance(step, after, options, longest)
 
-        return cls(step, Recorded(state, call, room, growth=step.k, ahead=step.k))
+        return cls(step, Recorded(state, call, room, growth=step.k, ahead=step.k), taken(step.device) - before)
+
+
+def taken(device: torch.device) -> int:
+    """Bytes of a GPU's memory that tensors have."""
+    return torch.cuda.memory_allocated(device) if device.type == "cuda" else 0

@@ -391,7 +391,7 @@ def best_of_each(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The k best tokens of every hypothesis: their logits and themselves, (B, W, k), log Σ exp of all logits, and the
     logits, −∞ where constraints forbid a token."""
-    if kernels.usable_in_steps(logits) and not constraints:
+    if kernels.usable(logits) and not constraints:
         from regard.nn.kernels.ranking import MOST, MOST_BANNED, ranked
 
         if k <= MOST and len(options.banned) <= MOST_BANNED:

@@ -66,7 +66,8 @@ class Demand:
 
 AT_A_TIME = 16  # batches of sentences of similar length that one search has before it
 LONGEST_PHRASE = 60  # tokens
-BENCHES = 6  # for how many kinds of searches the slots on a GPU are kept
+BENCHES = 6  # for how many kinds of searches slots are kept …
+SHARE = 0.25  # … and for how much of a GPU's memory
 
 
 class Translator:
@@ -221,7 +222,8 @@ class Translator:
                 raise RegardError(
                     "Blockwise decoding finds what greedy search finds, one translation: leave out n_best."
                 )
-        if config.recorded and not (constraints or sampler or self.partners):
+        stay = config.recorded == "always" or (config.recorded == "auto" and self.device.type == "cuda")
+        if stay and not (constraints or sampler or self.partners):
             bench = self.bench(ordered, limits, options, config)
             found = work(bench.recorded, [bench.step], limits, self.device, progress)
         elif config.blockwise:
@@ -259,18 +261,26 @@ class Translator:
         slots = min(config.batch_sentences, 2 ** (len(sources) - 1).bit_length())
         source_room, room = max(32, 2 ** (len(sources[0]) - 1).bit_length()), -(-max(limits) // 64) * 64
         key = options, slots, source_room, room, config.precision, config.blockwise
-        if key not in self.benches:
-            if len(self.benches) == BENCHES:
-                self.benches.pop(next(iter(self.benches)))  # the oldest: they take memory
+        bench = self.benches.pop(key, None)
+        if bench is None:
             if config.blockwise:
-                self.benches[key] = KeptBench.of_blocks(
-                    self.block_step(sources, config.precision), slots, source_room, room, options
-                )
+                blocks = self.block_step(sources, config.precision)
+                bench = KeptBench.of_blocks(blocks, slots, source_room, room, options)
             else:
                 step = self.stepping(self.networks(config.precision)[0], sources, options.beam_size)
-                self.benches[key] = KeptBench.of_search(step, slots, source_room, room, options)
-        self.benches[key].step.sources = sources
-        return self.benches[key]
+                bench = KeptBench.of_search(step, slots, source_room, room, options)
+        self.benches[key] = bench  # the last: the first has not been used for longest
+        while len(self.benches) > BENCHES or (len(self.benches) > 1 and self.crowded()):
+            self.benches.pop(next(iter(self.benches)))
+        bench.step.sources = sources
+        return bench
+
+    def crowded(self) -> bool:
+        """Whether the slots that stay take more of the GPU's memory than they may."""
+        if self.device.type != "cuda":
+            return False
+        kept = sum(bench.memory for bench in self.benches.values())
+        return kept > SHARE * torch.cuda.get_device_properties(self.device).total_memory
 
     def constraints(
         self,

@@ -140,7 +140,7 @@ class TransformerStep(ModelStep):
             assert isinstance(layer, DecoderLayer)
             past = Past(layer.self_attn, slots, self.beam, room)
             self.layers.append((layer, past, Memory(layer.cross_attn, slots, source_room)))
-        if kernels.usable_in_steps(self.barred):
+        if kernels.usable(self.barred):
             places = self.layers[0][1].k.shape[2]
             self.ancestors = self.lengths.new_zeros(slots * self.beam, places, dtype=torch.int32)
 

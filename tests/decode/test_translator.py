@@ -16,7 +16,7 @@ import regard
 from regard.data.corpus import Corpus
 from regard.decode.phrases import edged
 from regard.decode.stream import Verifier
-from regard.decode.translator import Translator, Wish, pharaoh
+from regard.decode.translator import BENCHES, Translator, Wish, pharaoh
 from regard.errors import RegardError
 from regard.training.start import fit
 
@@ -249,5 +249,12 @@ def test_half_precision_translates_nearly_the_same(translator: Translator, sente
 
 def test_slots_that_stay_translate_as_fresh_ones_do(translator: Translator, sentences: list[str]) -> None:
     for part in (sentences[:30], sentences[30:35]):
-        kept, fresh = (translator.search(part, batch_sentences=8, recorded=recorded) for recorded in (True, False))
+        kept, fresh = (translator.search(part, batch_sentences=8, recorded=when) for when in ("always", "never"))
         assert [best[0].text for best in kept] == [best[0].text for best in fresh]
+
+
+def test_slots_are_kept_for_the_searches_of_late(translator: Translator, sentences: list[str]) -> None:
+    for beam in (1, 2, 3, 4, 5, 6, 1, 7):
+        translator.search(sentences[:3], beam_size=beam, recorded="always")
+    assert [key[0].beam_size for key in translator.benches][-6:] == [3, 4, 5, 6, 1, 7]
+    assert len(translator.benches) == BENCHES

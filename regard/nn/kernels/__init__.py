@@ -18,14 +18,6 @@ def installed() -> bool:
     return find_spec("triton") is not None
 
 
-IN_STEPS = False  # whether decoding uses them: not before a GPU has seen those kernels
-
-
 def usable(x: Tensor) -> bool:
     """Whether the kernels can take the place of torch's operations on x."""
     return x.is_cuda and x.dtype != torch.float64 and installed()
-
-
-def usable_in_steps(x: Tensor) -> bool:
-    """The same for those of decoding."""
-    return IN_STEPS and usable(x)

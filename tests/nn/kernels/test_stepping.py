@@ -95,7 +95,7 @@ def test_a_search_by_kernels_finds_the_same(beam: int, slots: int, monkeypatch: 
     limits = [len(source) + 3 for source in sources]
     found = []
     for use, recorded in ((False, False), (True, False), (True, True)):
-        monkeypatch.setattr(kernels, "usable_in_steps", lambda x, use=use: use)
+        monkeypatch.setattr(kernels, "usable", lambda x, use=use: use)
         step = TransformerStep(model, sources, beam)
         with torch.inference_mode():
             if recorded:
