@@ -16,7 +16,7 @@ Departures from the paper: none. Acceptance is exact; its looser criteria (§5),
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -64,10 +64,9 @@ class BlockState(State):
         super().enter(slots, limits, alive)
         self.calls[slots] = 0
 
-    def hypotheses(self, slots: Sequence[int]) -> list[list[Hypothesis]]:
-        counts = self.calls[list(slots)].tolist()
-        found = super().hypotheses(slots)
-        return [[replace(one, calls=calls) for one in each] for each, calls in zip(found, counts, strict=True)]
+    @property
+    def calls_made(self) -> Tensor:
+        return self.calls
 
 
 class Blocks:

@@ -82,7 +82,7 @@ def search_with_arrivals(
         advance(step, state, options, longest, constraints)
         over = state.done.tolist()
         done = [slot for slot, sentence in enumerate(inside) if over[slot] and sentence is not None]
-        for slot, hypotheses in zip(done, state.hypotheses(done) if done else (), strict=True):
+        for slot, hypotheses in zip(done, state.leave(done).hypotheses() if done else (), strict=True):
             if (sentence := inside[slot]) is not None:
                 inside[slot] = None
                 del limits[sentence]

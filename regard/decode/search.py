@@ -20,6 +20,7 @@ Departures from the paper: its "terminate early when possible" is made exact by 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Protocol, Self
@@ -31,6 +32,7 @@ from regard.nn import kernels
 
 ROWS = 8  # of a vocabulary's size that a CPU's cache holds
 BLOCK = 128  # numbers of which the largest stands for all, where the best of many are looked for
+PIECE = 256  # sentences whose results are read while the device makes a step
 
 
 class Step(Protocol):
@@ -199,17 +201,40 @@ class State:
             getattr(new, item.name)[tuple(slice(size) for size in old.shape)] = old
         return new
 
-    def hypotheses(self, slots: Sequence[int]) -> list[list[Hypothesis]]:
-        """What was found in these slots."""
-        parts = (self.found_scores, self.found_log_probs, self.found_length, self.found_tokens)
-        rows = (part[list(slots)].tolist() for part in parts)
+    @property
+    def calls_made(self) -> Tensor:
+        """(B,), of the decoder, where they are not one for each token."""
+        return torch.zeros_like(self.length)
+
+    def leave(self, slots: Sequence[int]) -> Leaving:
+        """What was found in these slots, on its way to the host."""
+        at = torch.tensor(slots, device=self.done.device)
+        parts = (self.found_scores, self.found_log_probs, self.found_length, self.found_tokens, self.calls_made)
+        return Leaving([part[at] for part in parts])
+
+
+class Leaving:
+    """What was found in some slots: scores, log-probabilities, lengths, tokens and calls. It leaves the device's memory
+    while the device goes on."""
+
+    def __init__(self, parts: Sequence[Tensor]) -> None:
+        self.parts = [part.to("cpu", non_blocking=True) for part in parts]
+        self.copied = torch.cuda.Event() if parts[0].is_cuda else None
+        if self.copied:
+            self.copied.record()
+
+    def hypotheses(self) -> list[list[Hypothesis]]:
+        if self.copied:
+            self.copied.synchronize()
+        *numbers, lengths, tokens, calls = self.parts
+        rows = (part.tolist() for part in (*numbers, lengths, tokens[:, :, : int(lengths.max())], calls))
         return [
             [
-                Hypothesis(tokens[:length], log_prob, score)
-                for score, log_prob, length, tokens in zip(*slot, strict=True)
+                Hypothesis(sequence[:length], log_prob, score, calls)
+                for score, log_prob, length, sequence in zip(*slot, strict=True)
                 if score > -torch.inf
             ]
-            for slot in zip(*rows, strict=True)
+            for *slot, calls in zip(*rows, strict=True)
         ]
 
 
@@ -290,6 +315,12 @@ def work(
     n = len(state.done)
     inside: list[int | None] = [None] * n  # which sentence each slot has
     waiting, steps = list(range(len(limits)))[::-1], [0] * n
+    leaving: deque[tuple[list[int], Leaving]] = deque()  # sentences that are done and have not been read yet
+
+    def read() -> None:
+        sentences, results = leaving.popleft()
+        for sentence, hypotheses in zip(sentences, results.hypotheses(), strict=True):
+            found[sentence] = hypotheses
 
     def fill() -> None:
         """Give the free slots to sentences that wait."""
@@ -309,13 +340,17 @@ def work(
     while (working := sum(sentence is not None for sentence in inside)) > 0:
         steps = [count + 1 for count in steps]
         bench.advance(max(steps))
+        if leaving:  # the device has something to do meanwhile
+            read()
         over = bench.done()  # of a sentence that has just entered nothing is known yet, where that comes late
         done = [slot for slot in range(n) if over[slot] and inside[slot] is not None and steps[slot] > bench.late]
         if waiting and 4 * len(done) < working:  # a few new sentences at a time are not worth a pass of the encoder
             continue
-        for slot, hypotheses in zip(done, state.hypotheses(done) if done else (), strict=True):
-            if (sentence := inside[slot]) is not None:
-                found[sentence], inside[slot] = hypotheses, None
+        for first in range(0, len(done), PIECE):
+            slots = done[first : first + PIECE]
+            leaving.append(([s for slot in slots if (s := inside[slot]) is not None], state.leave(slots)))
+        for slot in done:
+            inside[slot] = None
         if progress and done:
             progress(len(limits) - len(waiting) - (working - len(done)))
         fill()
@@ -327,6 +362,8 @@ def work(
                 inside, steps = [inside[slot] for slot in left], [steps[slot] for slot in left]
                 for part in parts:
                     part.keep(kept)
+    while leaving:
+        read()
     return found
 
 

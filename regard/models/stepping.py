@@ -6,8 +6,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -52,9 +54,10 @@ class ModelStep(ABC):
 
     def enter(self, slots: Tensor, sentences: Sequence[int]) -> None:
         sources = [self.sources[sentence] for sentence in sentences]
-        lengths = [len(source) for source in sources]
+        lengths = np.array([len(source) for source in sources])
         layout = Padded.of(lengths).to(slots.device)
-        src = Packed.of(lengths).pad(torch.tensor([token for source in sources for token in source]))
+        tokens = np.fromiter(chain.from_iterable(sources), np.int64, count=int(lengths.sum()))
+        src = Packed.of(lengths).pad(torch.from_numpy(tokens))
         memory = self.network.encode(src.to(slots.device), layout)
         if not self.reserved:
             self.reserve(len(slots), layout.size)
@@ -65,7 +68,7 @@ class ModelStep(ABC):
             ~layout.mask, -torch.inf
         )[:, None]
         self.attended[slots] = (self.barred[slots] == -torch.inf).to(self.attended.dtype)
-        self.lengths[slots] = torch.tensor(lengths, device=slots.device)
+        self.lengths[slots] = torch.from_numpy(lengths).to(slots.device)
         self.put(slots, memory)
 
     def __call__(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
