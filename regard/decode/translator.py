@@ -198,10 +198,7 @@ class Translator:
                 raise RegardError(f"{self.engine.name} knows no prefixes, required or forbidden phrases: torch does.")
             return self.engine.decode(sources, n_best, config, progress)
         beam = n_best if config.sample else max(config.beam_size, n_best)
-        options = SearchOptions(
-            start=self.start, end=EOS, beam_size=beam, n_best=n_best, length_penalty=config.length_penalty,
-            normalization=config.normalization, banned=(PAD, BOS, UNK),
-        )  # fmt: skip
+        options = self.search_options(config, beam, n_best)
         order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
         ordered = [sources[i] for i in order]
         asked = [demands[i] for i in order] if demands else [Demand()] * len(sources)
@@ -236,6 +233,12 @@ class Translator:
                 sampler=sampler,
             )  # fmt: skip
         return [hypotheses for _, hypotheses in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
+
+    def search_options(self, config: DecodeConfig, beam: int, n_best: int) -> SearchOptions:
+        return SearchOptions(
+            start=self.start, end=EOS, beam_size=beam, n_best=n_best, length_penalty=config.length_penalty,
+            normalization=config.normalization, banned=(PAD, BOS, UNK),
+        )  # fmt: skip
 
     def stepping(
         self, model: EncoderDecoder, sources: list[list[int]], beam: int, watched: int | None = None
