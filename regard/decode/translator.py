@@ -220,9 +220,9 @@ class Translator:
                     "Blockwise decoding finds what greedy search finds, one translation: leave out n_best."
                 )
         stay = config.recorded == "always" or (config.recorded == "auto" and self.device.type == "cuda")
-        if stay and not (constraints or sampler or self.partners):
-            bench = self.bench(ordered, limits, options, config)
-            found = work(bench.recorded, [bench.step], limits, self.device, progress)
+        if stay and all(one.lasting for one in constraints) and not (sampler or self.partners):
+            bench = self.bench(ordered, limits, options, config, constraints)
+            found = work(bench.recorded, bench.parts, limits, self.device, progress)
         elif config.blockwise:
             blocks = self.block_step(ordered, config.precision)
             slots = config.batch_sentences
@@ -258,12 +258,17 @@ class Translator:
         return self.in_precision[precision]
 
     def bench(
-        self, sources: list[list[int]], limits: list[int], options: SearchOptions, config: DecodeConfig
+        self,
+        sources: list[list[int]],
+        limits: list[int],
+        options: SearchOptions,
+        config: DecodeConfig,
+        constraints: Sequence[Constraint],
     ) -> KeptBench:
         """Slots that are ready for these sources: those of an earlier search like this one, where there are."""
         slots = min(config.batch_sentences, 2 ** (len(sources) - 1).bit_length())
         source_room, room = max(32, 2 ** (len(sources[0]) - 1).bit_length()), -(-max(limits) // 64) * 64
-        key = options, slots, source_room, room, config.precision, config.blockwise
+        key = options, slots, source_room, room, config.precision, config.blockwise, *map(type, constraints)
         bench = self.benches.pop(key, None)
         if bench is None:
             if config.blockwise:
@@ -271,11 +276,11 @@ class Translator:
                 bench = KeptBench.of_blocks(blocks, slots, source_room, room, options)
             else:
                 step = self.stepping(self.networks(config.precision)[0], sources, options.beam_size)
-                bench = KeptBench.of_search(step, slots, source_room, room, options)
+                bench = KeptBench.of_search(step, slots, source_room, room, options, constraints)
         self.benches[key] = bench  # the last: the first has not been used for longest
         while len(self.benches) > BENCHES or (len(self.benches) > 1 and self.crowded()):
             self.benches.pop(next(iter(self.benches)))
-        bench.step.sources = sources
+        bench.renew(sources, constraints)
         return bench
 
     def crowded(self) -> bool:
