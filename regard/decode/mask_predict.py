@@ -186,10 +186,11 @@ class MaskPredictor(Translator):
         }
         return found, logits[each, each]
 
-    def align(self, translations: Sequence[Translation]) -> list[list[tuple[int, int]]]:
+    def word_looks(self, translations: Sequence[Translation]) -> list[Tensor]:
         path = self.alignment_path
         return [
-            self.links(one, self.attend(one)[path].mean(dim=0)) if one.target_tokens else [] for one in translations
+            self.word_weights(one, self.attend(one)[path].mean(dim=0)) if one.target_tokens else torch.zeros(0, 0)
+            for one in translations
         ]
 
     def axes(self, translation: Translation, path: str) -> tuple[list[str], list[str]]:
