@@ -61,7 +61,7 @@ export async function* translations(request, key, signal) {
 }
 
 async function* linesOf(response) {
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  const reader = response.body.getReader(), decoder = new TextDecoder();
   let rest = "";
   while (true) {
     let part;
@@ -71,7 +71,7 @@ async function* linesOf(response) {
       throw error.name === "AbortError" ? error : unanswered();
     }
     if (part.done) break;
-    const lines = (rest + part.value).split("\n");
+    const lines = (rest + decoder.decode(part.value, { stream: true })).split("\n");
     rest = lines.pop();
     yield* lines;
   }

@@ -77,6 +77,7 @@ function swap() {
 function typed(event) {
   if (event.isComposing) return;
   result.write(text.value);
+  at("ways").inert = true;  // they are of another text
   count();
   clearTimeout(typing);
   typing = setTimeout(translate, PAUSE + text.value.length / 10);
@@ -102,6 +103,7 @@ async function translate() {
     return;
   }
   result.begin(text.value);
+  at("ways").inert = true;
   output.setAttribute("aria-busy", "true");
   at("state").textContent = "Translating\u2026";
   try {
@@ -116,7 +118,7 @@ async function translate() {
   } catch (problem) {
     if (mine.signal.aborted) return;
     if (!(problem instanceof Problem)) throw problem;
-    result.draw();
+    turned();
     failed(problem);
   } finally {
     if (mine === asking) rest();
@@ -170,6 +172,7 @@ function show(place, problem, again) {
 
 function turned() {
   ways.draw(result);
+  at("ways").inert = !result.finished;
   at("look").hidden = at("hint").hidden = !result.sentence || !model().alignments;
 }
 

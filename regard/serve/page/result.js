@@ -13,6 +13,7 @@ export class Result {
     this.text = "";
     this.after = "";
     this.sentences = [];
+    this.earlier = [];  // of the text before, while another is translated
     this.current = 0;
     this.pointed = null;
     this.finished = true;
@@ -31,9 +32,9 @@ export class Result {
 
   // Another text is being translated: what stands there is of the one before it, until its place is taken.
   begin(text) {
-    this.earlier = this.sentences;
-    Object.assign(this, { text, cursor: 0, sentences: [], after: "", finished: false });
     this.write(text);
+    this.earlier = [...this.sentences, ...this.earlier.slice(this.sentences.length)];
+    Object.assign(this, { text, cursor: 0, sentences: [], after: "" });
     this.draw();
   }
 
@@ -61,8 +62,8 @@ export class Result {
   }
 
   clear() {
-    Object.assign(this, { text: "", sentences: [], earlier: [], after: "", current: 0, finished: true });
     this.write("");
+    Object.assign(this, { text: "", sentences: [], earlier: [], after: "", current: 0, finished: true });
     this.draw();
     this.turned();
   }
@@ -80,8 +81,9 @@ export class Result {
 
   // ---- drawing ----
 
-  // The text under the field, without words yet. The last line is a line even where it is empty.
+  // The text under the field, without words until they are known. The last line is a line even where it is empty.
   write(text) {
+    this.finished = false;
     this.behind.replaceChildren(text + "\n");
     this.sourceWords = [];
     this.point(null);
@@ -97,7 +99,7 @@ export class Result {
     this.point(null);
     this.targetWords = [];
     const fresh = this.sentences.flatMap((one, i) => [one.before, this.drawTarget(one, i)]);
-    const stale = (this.earlier || []).slice(this.sentences.length)
+    const stale = this.earlier.slice(this.sentences.length)
       .map((one) => html("span", { class: "stale" }, one.before + saidBy(one).text));
     this.output.replaceChildren(...fresh, ...stale, this.after);
     if (this.sentences.length) this.output.tabIndex = 0; else this.output.removeAttribute("tabindex");
