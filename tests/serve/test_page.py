@@ -314,6 +314,8 @@ def test_what_goes_wrong_is_said_with_what_to_change(visit: Open, keyed: tuple[S
     tab.get_by_role("button", name="Use this key").click()
     settled(tab, model.translate("a b c"))
     assert tab.locator("#problem").is_hidden()
+    assert tab.locator("#key-form").is_hidden()
+    assert tab.evaluate("document.activeElement.id") == "text"
     write(tab, "a" * 502)
     assert "At most 500 characters are translated here: shorten the text by 2." in problem(tab, "shorten")
     assert tab.locator("#count.over").inner_text() == "502 / 500"
@@ -329,8 +331,8 @@ def test_what_goes_wrong_is_said_with_what_to_change(visit: Open, keyed: tuple[S
         tab.wait_for_timeout(400)
         if tab.locator("#problem").is_visible():
             break
-    said = problem(tab, "busy")
-    assert "The server is busy. This key may make 8 requests a minute: wait a little. It is tried again in" in said
+    said = problem(tab, "Too many")
+    assert "Too many requests. This key may make 8 requests a minute: wait a little. It is tried again in" in said
     assert tab.get_by_role("button", name="Try again").is_visible()
 
 

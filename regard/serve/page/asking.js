@@ -1,7 +1,7 @@
 // What the page asks of its own server, and what goes wrong in words. Addresses are relative to the page's.
 
 const LEADS = {
-  401: "A key is needed.", 403: "Not allowed.", 413: "Too much at once.", 429: "The server is busy.",
+  401: "A key is needed.", 403: "Not allowed.", 413: "Too much at once.", 429: "Too many requests.",
   503: "The server is going down.", 504: "It took too long.",
 };
 

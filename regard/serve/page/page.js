@@ -12,6 +12,7 @@ const PAUSE = 250;  // milliseconds without typing, after which a short text is 
 const SPOKEN = 700;  // milliseconds after which a translation is read out: not each of those on the way to it
 const languages = new Intl.DisplayNames([document.documentElement.lang], { type: "language", fallback: "code" });
 
+const KEYS = [401, 403, 429];  // another key may help
 let server = { models: [], limits: {}, keyed: false };
 let asking = null;  // the request that is on its way
 let typing = 0, speaking = 0, trying = 0;  // what is to happen in a while
@@ -45,6 +46,7 @@ function fillModels() {
     const several = titles.filter((other) => other === title(one)).length > 1;
     pair.add(new Option(several ? title(one) + " \u00b7 " + one.name : title(one), one.name));
   }
+  pair.hidden = server.models.length < 2;
 }
 
 function reversed() {
@@ -114,6 +116,7 @@ async function translate() {
       result.add(line);
     }
     result.end(text.selectionEnd);
+    settleKey();
     say();
   } catch (problem) {
     if (mine.signal.aborted) return;
@@ -143,6 +146,12 @@ function rest() {
     ? "The end of a sentence is missing: it is longer than the model reads." : "";
 }
 
+// A key that works is out of the way.
+function settleKey() {
+  if (at("key-form").contains(document.activeElement)) text.focus();
+  at("key-form").hidden = true;
+}
+
 // A screen reader is told the translation once it stands.
 function say() {
   speaking = setTimeout(() => { at("spoken").textContent = result.translation; }, SPOKEN);
@@ -153,7 +162,7 @@ function say() {
 function failed(problem) {
   if (problem.wait) trying = setTimeout(translate, 1000 * problem.wait);
   show(at("problem"), problem, translate);
-  if (problem.status === 401 || problem.status === 403) at("key-form").hidden = false;
+  if (server.keyed && KEYS.includes(problem.status)) at("key-form").hidden = false;
 }
 
 function show(place, problem, again) {

@@ -104,6 +104,7 @@ export class Result {
     this.output.replaceChildren(...fresh, ...stale, this.after);
     if (this.sentences.length) this.output.tabIndex = 0; else this.output.removeAttribute("tabindex");
     if (this.finished) this.drawSource();
+    this.mark();
   }
 
   drawTarget(sentence, i) {
@@ -150,7 +151,14 @@ export class Result {
   turnTo(sentence) {
     if (sentence === this.current) return;
     this.current = sentence;
+    this.mark();
     this.turned();
+  }
+
+  // Of several sentences the one in question is marked.
+  mark() {
+    const drawn = this.output.querySelectorAll(".sentence");
+    drawn.forEach((one, i) => one.classList.toggle("current", this.finished && drawn.length > 1 && i === this.current));
   }
 
   // The word of the text at a place on the screen: the field lies above its copy.
@@ -195,7 +203,7 @@ export class Result {
   // at: {i, w, side}, a word of a sentence on the side of its source or of its target; null: none.
   point(at) {
     for (const lit of this.lit || []) {
-      lit.classList.remove("here", "looked");
+      lit.classList.remove("pointed", "looked");
       lit.style.removeProperty("--weight");
     }
     this.lit = [];
@@ -208,7 +216,7 @@ export class Result {
     const ours = at.side === "target", spans = { source: this.sourceWords[at.i] || [], target: this.targetWords[at.i] };
     const looks = ours ? alignment.weights[at.w] : lookedAtBy(alignment, at.w);
     const others = ours ? spans.source : spans.target;
-    this.light(spans[at.side][at.w], "here");
+    this.light(spans[at.side][at.w], "pointed");
     for (const [w, weight] of looks) this.light(others[w], "looked", weight);
     this.tell(at, alignment, looks);
   }
