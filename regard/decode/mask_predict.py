@@ -166,6 +166,10 @@ class MaskPredictor(Translator):
                 progress(start + len(group))
         return found
 
+    @property
+    def candidates(self) -> int:
+        return self.config.length_candidates
+
     def feed(self, sources: list[list[int]], targets: list[list[int]]) -> Tensor:
         """Logits (B, T, V) of given outputs, with nothing hidden. It is what a `capture` around `translate` sees."""
         src, src_layout = rectangle(sources, self.device)

@@ -346,6 +346,11 @@ class Translator:
         return self.engine.longest if self.engine else self.model.longest
 
     @property
+    def candidates(self) -> int:
+        """How many translations of a sentence a search has in the end, without being asked for several."""
+        return self.config.beam_size
+
+    @property
     def start(self) -> int:
         return SYMBOLS[self.model.config.start]
 

@@ -132,7 +132,8 @@ class Model(BaseModel):
     target: str
     engine: str
     beam: int
-    alignments: bool = Field(description="Whether it gives alignments and attention and takes prefix and glossary.")
+    n_best: int = Field(description="Translations of a sentence it finds in any case; more need a wider search.")
+    alignments: bool = Field(description="Whether it gives alignments and attention.")
 
 
 class ModelList(BaseModel):
@@ -290,7 +291,8 @@ def router(serving: Serving) -> APIRouter:
         found = [
             {
                 "name": served.name, "source": served.source, "target": served.target, "engine": served.engine,
-                "beam": served.translator.config.beam_size, "alignments": served.sees,
+                "beam": served.translator.config.beam_size, "n_best": served.translator.candidates,
+                "alignments": served.aligns,
             }
             for served in serving.models
         ]  # fmt: skip

@@ -55,14 +55,14 @@ function reversed() {
 }
 
 function turnModel() {
-  const { name, source, target, engine, beam, alignments } = model();
+  const { name, source, target, engine, alignments } = model();
   at("source-name").textContent = named(source);
   at("target-name").textContent = named(target);
   text.lang = source;
   output.lang = at("choices").lang = target;
   at("swap").hidden = !reversed();
-  at("model").textContent = "Model " + name + ", searched by " + engine + " with a beam of " + beam +
-    (alignments ? "." : "; being an export, it does not tell what it looks at.");
+  at("model").textContent = "Model " + name + ", searched by " + engine +
+    (alignments ? "." : ", which does not tell what it looks at.");
   translate();
 }
 
@@ -129,8 +129,9 @@ async function translate() {
 }
 
 function request() {
-  const { name, beam, alignments } = model();
-  return { text: text.value, model: name, n_best: Math.min(MOST_WAYS, beam, server.limits.n_best), scores: true, alignments };
+  const { name, n_best, alignments } = model();
+  const most = Math.min(MOST_WAYS, n_best, server.limits.n_best);  // of more the first might be another
+  return { text: text.value, model: name, n_best: most, scores: true, alignments };
 }
 
 function tooLong(over) {

@@ -17,7 +17,7 @@ export class Ways {
     if (!sentence) return;
     const several = sentences.length > 1, only = sentence.translations.length < 2;
     this.name.textContent = several ? "Sentence " + (Math.min(current, sentences.length - 1) + 1) + " of " + sentences.length
-      : only ? "This sentence" : "Translations of this sentence";
+      : only ? "Translation" : "Translations";
     this.source.hidden = !several;
     this.source.textContent = sentence.source;
     const focused = this.choices.contains(document.activeElement);
