@@ -32,6 +32,7 @@ export class Ways {
     input.addEventListener("change", () => this.chosen(number));
     const words = split(one.text), differs = differing(best, words);
     const text = words.flatMap((word, i) => [i ? " " : "", differs[i] ? html("b", {}, word) : word]);
+    if (!words.length) text.push(html("i", {}, "nothing"));
     const sure = html("span", { class: "sure" }, null, [
       html("span", { class: "probability", title: "how probable the model holds it" }, probability(one.log_prob)),
       html("span", { class: "score", title: "what the search ranks by" }, "score " + minus(one.score)),
