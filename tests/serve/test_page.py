@@ -177,10 +177,13 @@ def test_words_lie_where_the_field_shows_them(visit: Open, server: Server) -> No
     """The copy under the field breaks lines as the field does: it is as high as the field's text."""
     for width in (1200, 360):
         tab = visit(server, viewport={"width": width, "height": 700})
+        heights = "[text.scrollHeight, text.clientHeight, behind.clientHeight]"
+        write(tab, "\n" * 20)
+        tab.wait_for_timeout(400)  # nothing comes of it
+        assert len(set(tab.evaluate(heights))) == 1
         write(tab, "abc def ghi " * 30 + "x" * 80 + "\n\n  a\n")
         tab.locator("#choices label").first.wait_for()
-        heights = tab.evaluate("[text.scrollHeight, text.clientHeight, behind.clientHeight]")
-        assert heights[0] == heights[1] == heights[2]
+        assert len(set(tab.evaluate(heights))) == 1
 
 
 def test_keys_do_what_the_mouse_does(visit: Open, server: Server, model: Translator) -> None:
@@ -356,6 +359,13 @@ def test_languages_are_chosen_and_swapped(visit: Open, keyed: Keyed, model: Tran
     assert tab.locator("#source-name").inner_text() == "English"
     assert tab.locator("#text").input_value() == said
     settled(tab, model.translate(said))
+
+
+def test_looking_inside_needs_a_key_as_well(keyed: Keyed) -> None:
+    address = f"http://127.0.0.1:{keyed.server.port}/v1/attention"
+    assert httpx.post(address, json={"text": "a b"}).status_code == 401
+    bearer = {"Authorization": f"Bearer {keyed.fast}"}
+    assert httpx.post(address, json={"text": "a b", "source": "en"}, headers=bearer).status_code == 200
 
 
 def test_a_server_that_is_gone_is_asked_again(visit: Open, server: Server, model: Translator) -> None:

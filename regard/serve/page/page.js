@@ -100,7 +100,7 @@ async function translate() {
   show(at("problem"), null);
   const over = count();
   if (!text.value.trim() || !model()) {
-    result.clear();
+    result.clear(text.value);
     rest();
     return;
   }
@@ -136,7 +136,8 @@ function request() {
 
 function tooLong(over) {
   const most = server.limits.characters.toLocaleString("en");
-  return new Problem(413, "At most " + most + " characters are translated here: shorten the text by " + over.toLocaleString("en") + ".");
+  const change = "shorten the text by " + over.toLocaleString("en") + ".";
+  return new Problem(413, "At most " + most + " characters are translated here: " + change);
 }
 
 // No request is on its way.

@@ -61,9 +61,10 @@ export class Result {
     this.turned();
   }
 
-  clear() {
-    this.write("");
-    Object.assign(this, { text: "", sentences: [], earlier: [], after: "", current: 0, finished: true });
+  // There is nothing to translate in this text.
+  clear(text) {
+    this.write(text);
+    Object.assign(this, { text, sentences: [], earlier: [], after: "", current: 0, finished: true });
     this.draw();
     this.turned();
   }
