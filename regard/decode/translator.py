@@ -364,6 +364,11 @@ class Translator:
         return self.engine.longest if self.engine else self.model.longest
 
     @property
+    def candidates(self) -> int:
+        """How many translations of a sentence a search has in the end, without being asked for several."""
+        return self.config.beam_size
+
+    @property
     def start(self) -> int:
         return SYMBOLS[self.model.config.start]
 
@@ -409,13 +414,19 @@ class Translator:
         given = self.tokenizers.target.pieces([self.start, *translation.target_tokens[:-1]])
         return produced, given if path.endswith("self_attn") else source
 
-    @torch.inference_mode()
     def align(self, translations: Sequence[Translation]) -> list[list[tuple[int, int]]]:
-        """Word alignments, (source word, target word) from 0, in the order of the target.
+        """Word alignments, (source word, target word) from 0, in the order of the target: each target word with the
+        source word it attends to most.
 
         Words are those of the text as the tokenizer normalises it, which for ordinary text are `text.split()`.
         """
-        links: list[list[tuple[int, int]]] = [[] for _ in translations]
+        return [links_of(weights) for weights in self.word_looks(translations)]
+
+    @torch.inference_mode()
+    def word_looks(self, translations: Sequence[Translation]) -> list[Tensor]:
+        """How much the words of each translation attend to those of its source, (target words, source words), in the
+        layer from which alignments are read."""
+        looks = [torch.zeros(0, 0) for _ in translations]
         filled = [i for i, translation in enumerate(translations) if translation.target_tokens]
         lengths = [len(translations[i].target_tokens) for i in filled]
         for group in in_order_of_length(lengths, self.config.batch_sentences):
@@ -424,13 +435,8 @@ class Translator:
                 self.feed([t.source_tokens for t in batch], [t.target_tokens for t in batch])
             for i, translation, weights in zip(group, batch, maps[self.alignment_path].mean(dim=1), strict=True):
                 T, S = len(translation.target_tokens), len(translation.source_tokens)
-                links[filled[i]] = self.links(translation, weights[:T, :S])
-        return links
-
-    def links(self, translation: Translation, weights: Tensor) -> list[tuple[int, int]]:
-        """weights (T, S) → each target word with the source word it attends to most."""
-        matrix = self.word_weights(translation, weights)
-        return [(int(row.argmax()), t) for t, row in enumerate(matrix)] if matrix.numel() else []
+                looks[filled[i]] = self.word_weights(translation, weights[:T, :S])
+        return looks
 
     def word_weights(self, translation: Translation, weights: Tensor) -> Tensor:
         """Token weights (T, S) → word weights (target words, source words): the sum over the tokens of a
@@ -443,6 +449,11 @@ class Translator:
 def progress_after(done: int, progress: Callable[[int], None] | None, more: int) -> None:
     if progress:
         progress(done + more)
+
+
+def links_of(weights: Tensor) -> list[tuple[int, int]]:
+    """(target words, source words) → each target word with the source word it attends to most."""
+    return [(int(row.argmax()), t) for t, row in enumerate(weights)] if weights.numel() else []
 
 
 def membership(words: list[int], device: torch.device) -> Tensor:
