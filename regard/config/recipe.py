@@ -38,7 +38,7 @@ class TrainConfig:
     patience: int = 0  # validations without improvement before stopping; 0: never
     save_every: int = 1_000
     keep: int = 5  # newest checkpoints kept; the best is always kept
-    average: int = 5  # newest checkpoints averaged at the end; 0: none
+    average: int = 5  # newest checkpoints averaged at the end, of the last third of the run; 0: none
     ema: float = 0.0  # decay of a moving average of the weights, kept beside them; 0: none
     tensorboard: bool = True
 

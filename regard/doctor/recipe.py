@@ -205,11 +205,11 @@ def checkpoints(recipe: PairRecipe, text: TextSize | None, file: str) -> Iterato
             f"leave {there} checkpoint{'s' if there > 1 else ''}.",
             f"Set train.save_every to {max(1, train.steps // (3 * train.average)):,} or train.average to {there}.",
         )  # fmt: skip
-    elif train.average > 1 and (train.average - 1) * train.save_every > 0.7 * train.steps:
+    elif 3 * (train.average - 1) * train.save_every > train.steps:
         yield found(
             file, "train.average train.save_every", "average-too-early", "warning",
-            f"The {train.average} averaged checkpoints reach back over {(train.average - 1) * train.save_every:,} of "
-            f"{train.steps:,} steps, to weights that have hardly been trained.",
+            f"The last {train.average} checkpoints reach back over {(train.average - 1) * train.save_every:,} of "
+            f"{train.steps:,} steps: only those of the last third are averaged.",
             f"Set train.save_every to about {max(1, train.steps // (4 * train.average)):,}.",
         )  # fmt: skip
     if train.valid_every > train.steps:

@@ -94,10 +94,13 @@ class Loop(Generic[B]):
             self.save()
             ranks.lead(self.writer.wait)
             if self.config.average:
-                ranks.lead(lambda: checkpoint.average(self.run, self.scheduled(self.progress)[-self.config.average :]))
+                ranks.lead(lambda: checkpoint.average(self.run, self.averaged()))
         done = self.progress.step - first
         took = f"{done:,} steps in {time.perf_counter() - began:,.0f} s." if done else "This run had already finished."
         say(self.console, took)
+        if self.config.average:
+            steps = ", ".join(f"{step:,}" for step in self.averaged())
+            say(self.console, f"The weights that are used are the mean of those at step {steps} (train.average).")
 
     @property
     def done(self) -> bool:
@@ -233,6 +236,12 @@ class Loop(Generic[B]):
         ended = progress.ended or progress.step == self.config.steps
         last = progress.step if ended else 0
         return [step for step in self.run.steps() if step % self.config.save_every == 0 or step == last]
+
+    def averaged(self) -> list[int]:
+        """The newest of them, none from before the last third of the run: weights that have hardly been trained would
+        spoil the mean."""
+        late = [step for step in self.scheduled(self.progress) if 3 * step >= 2 * self.progress.step]
+        return late[-self.config.average :]
 
     def newest(self) -> int:
         """The step to go on from; 0 at the start."""
