@@ -8,7 +8,6 @@ Departures from the paper: `SetTransformerConfig` names every choice; docs/fidel
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from regard.config.sets import SetTransformerConfig
@@ -66,9 +65,7 @@ class SetTransformer(nn.Module):
             x = self.drop(x)
         pooled = self.pool(x, layout)  # (B, P, D)
         B, P, _ = pooled.shape
-        among = Padded(
-            torch.ones(B, P, dtype=torch.bool, device=x.device), torch.arange(P, device=x.device)[None], P, full=True
-        )
+        among = Padded.whole(B, P, x.device)
         for layer in self.decoder:
             pooled = layer(pooled, among)
         if not self.one_each:

@@ -91,10 +91,18 @@ class Padded:
     offsets: ClassVar[None] = None
 
     @classmethod
-    def of(cls, lengths: Sequence[int] | np.ndarray) -> Padded:
+    def of(cls, lengths: Sequence[int] | np.ndarray, size: int | None = None) -> Padded:
+        """size: N, by default the greatest length"""
         counts = torch.as_tensor(lengths, dtype=torch.long)
-        size = int(counts.max()) if len(counts) else 0
+        if size is None:
+            size = int(counts.max()) if len(counts) else 0
         return cls(length_mask(counts, size), torch.arange(size)[None], size, full=bool((counts == size).all()))
+
+    @classmethod
+    def whole(cls, n: int, size: int, device: torch.device | None = None) -> Padded:
+        """n sequences of `size` positions each, without padding."""
+        mask = torch.ones(n, size, dtype=torch.bool, device=device)
+        return cls(mask, torch.arange(size, device=device)[None], size, full=True)
 
     def pad(self, x: Tensor) -> Tensor:
         return x
@@ -128,11 +136,7 @@ class Padded:
         return self.mask.view(*self.mask.shape, *[1] * (x.dim() - 2))
 
     def uniform(self, size: int) -> Padded:
-        device = self.mask.device
-        return Padded(
-            torch.ones(len(self.mask), size, dtype=torch.bool, device=device),
-            torch.arange(size, device=device)[None], size, full=True,
-        )  # fmt: skip
+        return Padded.whole(len(self.mask), size, self.mask.device)
 
     def to(self, device: torch.device) -> Padded:
         return Padded(self.mask.to(device), self.positions.to(device), self.size, self.full)

@@ -16,7 +16,6 @@ from regard.data.sets import SetOrder, Sets, Source, Stream, stream
 from regard.data.sets.stream import HELD_OUT_BLOCK
 from regard.errors import RegardError
 from regard.nn.layout import Padded
-from regard.nn.masks import length_mask
 from regard.tasks.task import Validation, move, pin
 
 R = TypeVar("R", bound=SetRecipe)
@@ -35,12 +34,9 @@ class SetBatch:
     @classmethod
     def of(cls, sets: Sets, numbers: np.ndarray) -> SetBatch:
         """Some sets as tensors, in the rectangle that they come in."""
-        size = sets.elements.shape[1]
-        full = bool((sets.sizes == size).all())
-        sizes = torch.from_numpy(sets.sizes)
-        layout = Padded(length_mask(sizes, size), torch.arange(size)[None], size, full=full)
+        layout = Padded.of(sets.sizes, sets.elements.shape[1])
         x, target = torch.from_numpy(sets.elements), torch.from_numpy(sets.target)
-        return cls(x, layout, target, len(sets), numbers, (*sets.elements.shape, int(full)))
+        return cls(x, layout, target, len(sets), numbers, (*sets.elements.shape, int(layout.full)))
 
 
 class SetTask(ABC, Generic[R]):

@@ -20,7 +20,7 @@ from regard.data.generated.labels import generate
 from regard.data.labels import Example, Vocabulary
 from regard.errors import RegardError
 from regard.evaluate.accuracy import accuracy
-from regard.tasks.labelling import Labelling, LabelTask, total_loss
+from regard.tasks.labelling import Labelling, LabelTask
 from regard.training.start import fit
 
 QUIET = Console(quiet=True)
@@ -124,10 +124,10 @@ def test_the_loss_is_a_sum_over_labels() -> None:
     whole = one.batch(numbers, cpu)
     assert whole.n_tokens == one.n_tokens(numbers) == sum(len(tags) for _, tags in generate("word-classes", "train", 10))
     one.model.eval()
-    parts = [total_loss(one.model, one.batch(part, cpu)) for part in (numbers[:3], numbers[3:])]
-    torch.testing.assert_close(sum(parts), total_loss(one.model, whole))
+    parts = [one.loss(one.batch(part, cpu)) for part in (numbers[:3], numbers[3:])]
+    torch.testing.assert_close(sum(parts), one.loss(whole))
     packed = task("packed").batch(numbers, cpu)
-    torch.testing.assert_close(total_loss(one.model, packed), total_loss(one.model, whole))
+    torch.testing.assert_close(one.loss(packed), one.loss(whole))
 
 
 def test_a_label_that_training_never_saw_is_never_right() -> None:
