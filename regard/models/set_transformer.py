@@ -53,8 +53,7 @@ class SetTransformer(nn.Module):
 
     def encode(self, x: Tensor, layout: Layout) -> Tensor:
         """x: (…, d_in) → (…, D), both in `layout`: every element seen among the others of its set."""
-        if not layout.full and layout.offsets is None:
-            x = x.masked_fill(~layout.mask[..., None], 0.0)  # whatever lies there, were it NaN
+        x = layout.cleared(x)
         for layer in self.encoder:
             x = layer(x, layout)
         return x

@@ -59,6 +59,9 @@ class Layout(Protocol):
     def spread(self, y: Tensor) -> Tensor:
         """(B, …), one value for each sequence → the same at its positions, broadcastable to this layout's tensor."""
 
+    def cleared(self, x: Tensor) -> Tensor:
+        """The same tensor with zeros for whatever lies in its padding, were it NaN."""
+
     def sums(self, x: Tensor) -> Tensor:
         """This layout's tensor → (B, …), added up over each sequence; in float32 where x is narrower."""
 
@@ -120,8 +123,11 @@ class Padded:
     def spread(self, y: Tensor) -> Tensor:
         return y[:, None]
 
+    def cleared(self, x: Tensor) -> Tensor:
+        return x if self.full else x.masked_fill(~self.over(x), 0.0)
+
     def sums(self, x: Tensor) -> Tensor:
-        return wide(x if self.full else x.masked_fill(~self.over(x), 0.0)).sum(dim=1)
+        return wide(self.cleared(x)).sum(dim=1)
 
     def maxima(self, x: Tensor) -> Tensor:
         if not self.size:
@@ -241,6 +247,9 @@ class Packed:
 
     def spread(self, y: Tensor) -> Tensor:
         return y.index_select(0, self.rows)
+
+    def cleared(self, x: Tensor) -> Tensor:
+        return x
 
     def sums(self, x: Tensor) -> Tensor:
         x = wide(x)
