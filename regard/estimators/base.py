@@ -17,9 +17,9 @@ from torch import Tensor, nn
 import regard
 from regard.config import SetTransformerConfig, read_section
 from regard.data.files import file_hash
-from regard.errors import RegardError
+from regard.errors import InputError, RegardError
 from regard.estimators.checking import checked_sets
-from regard.estimators.conventions import BaseEstimator, InputError, NotFitted, seed_of
+from regard.estimators.conventions import BaseEstimator, NotFitted, seed_of
 from regard.estimators.fitting import Pace, train
 from regard.models.set_transformer import SetTransformer
 from regard.tasks.arrays import ArrayTask, Objective, joined, within_budget

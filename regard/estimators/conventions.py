@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from regard.errors import RegardError, nearest
+from regard.errors import InputError, RegardError, nearest
 
 
 class Parameters:
@@ -51,10 +51,6 @@ else:
         BaseEstimator = Parameters
         RegressorMixin, ClassifierMixin, ClusterMixin = (type("Mixin", (Nothing,), {}) for _ in range(3))
         NotFittedError = type("NotFittedError", (ValueError, AttributeError), {})
-
-
-class InputError(RegardError, ValueError):
-    """Sets or targets that cannot be used; scikit-learn expects a ValueError."""
 
 
 class NotFitted(RegardError, NotFittedError):

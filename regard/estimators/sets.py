@@ -15,9 +15,10 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import torch
 
+from regard.errors import InputError
 from regard.estimators.base import SetEstimator, moments
 from regard.estimators.checking import checked_count, checked_labels, checked_numbers, checked_sets
-from regard.estimators.conventions import ClassifierMixin, ClusterMixin, InputError, RegressorMixin
+from regard.estimators.conventions import ClassifierMixin, ClusterMixin, RegressorMixin
 from regard.nn.mixture import Mixture, log_joint, log_likelihood, mixture_of
 from regard.tasks.arrays import SIGMA_FLOOR, Classification, Clustering, Regression
 

@@ -55,9 +55,9 @@ class Gathering(Headed):
         kernel = self.packed_kernel(q, self.d_head, self.d_head, layout, memory_layout, causal=False, dropout=0.0)
         if kernel:
             return kernel(q.to(product_type(q)), kv.to(product_type(q)))
-        if self.record is None and layout.offsets is not None and memory_layout.offsets is not None:
-            if uneven(layout) or uneven(memory_layout):
-                return self.grouped_context(q, kv, layout.offsets, memory_layout.offsets)
+        q_offsets, k_offsets = layout.offsets, memory_layout.offsets
+        if self.record is None and q_offsets is not None and k_offsets is not None and uneven(layout, memory_layout):
+            return self.grouped_context(q, kv, q_offsets, k_offsets)
         return self.padded_context(q, kv, layout, memory_layout)
 
     def padded_context(self, q: Tensor, kv: Tensor, layout: Layout, memory_layout: Layout) -> Tensor:
@@ -114,11 +114,13 @@ class PlainSetAttention(SetAttention):
 RESIDUALS: dict[str, type[SetAttention]] = {"projected": SetAttention, "plain": PlainSetAttention}
 
 
-def uneven(layout: Layout) -> bool:
+def uneven(*layouts: Layout) -> bool:
     """Whether one rectangle for all sets would be mostly padding. Known from shapes, without asking the device."""
-    assert layout.offsets is not None
-    rectangle = (len(layout.offsets) - 1) * layout.size
-    return rectangle > max(SMALL, WASTE * len(layout.positions))
+    return any(
+        layout.offsets is not None
+        and (len(layout.offsets) - 1) * layout.size > max(SMALL, WASTE * len(layout.positions))
+        for layout in layouts
+    )
 
 
 class Group(NamedTuple):

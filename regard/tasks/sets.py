@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from regard.config import SetRecipe
 from regard.data.sets import SetOrder, Sets, Source, Stream, stream
 from regard.data.sets.stream import HELD_OUT_BLOCK
-from regard.errors import RegardError
 from regard.nn.layout import Padded
 from regard.tasks.task import Validation, move, pin
 
@@ -141,21 +140,3 @@ class SetTask(ABC, Generic[R]):
 
 def to_numpy(tensor: Tensor) -> np.ndarray:
     return tensor.detach().float().cpu().numpy()
-
-
-def as_sets(arrays: Sequence[np.ndarray], like: np.ndarray) -> Sets:
-    """Arrays of one element a row as sets. `like`: an element of the kind that the model was trained on."""
-    if not len(arrays):
-        raise RegardError("There are no sets: give a list with an array of elements for each.")
-    sizes = np.array([len(array) for array in arrays])
-    elements = np.zeros((len(arrays), int(sizes.max()), *like.shape), dtype=like.dtype)
-    for row, array in enumerate(arrays):
-        array = np.asarray(array)
-        if len(array) and array.shape[1:] != like.shape:
-            raise RegardError(
-                f"Set {row} has elements of shape {array.shape[1:]}, but the model was trained on {like.shape}."
-            )
-        if not np.isfinite(array).all():
-            raise RegardError(f"Set {row} has a value that is not a finite number.")
-        elements[row, : len(array)] = array
-    return Sets(elements, sizes, np.zeros(len(arrays), dtype=np.int64))

@@ -122,7 +122,9 @@ def test_the_loss_is_a_sum_over_labels() -> None:
     one, cpu = task(), torch.device("cpu")
     numbers = np.arange(10)
     whole = one.batch(numbers, cpu)
-    assert whole.n_tokens == one.n_tokens(numbers) == sum(len(tags) for _, tags in generate("word-classes", "train", 10))
+    assert (
+        whole.n_tokens == one.n_tokens(numbers) == sum(len(tags) for _, tags in generate("word-classes", "train", 10))
+    )
     one.model.eval()
     parts = [one.loss(one.batch(part, cpu)) for part in (numbers[:3], numbers[3:])]
     torch.testing.assert_close(sum(parts), one.loss(whole))
