@@ -105,8 +105,8 @@ class SetTransformerClusterer(ClusterMixin, SetEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """y is ignored: nobody says which clusters there are."""
-        if self.n_clusters < 1:
-            raise InputError(f"n_clusters = {self.n_clusters} must be at least 1.")
+        if not isinstance(self.n_clusters, (int, np.integer)) or self.n_clusters < 1:
+            raise InputError(f"n_clusters = {self.n_clusters!r} must be a whole number of at least 1.")
         sets = checked_sets(X)
         none = torch.zeros(len(sets), 0)
         self.fit_to(sets, none, Clustering(), n_outputs=self.n_clusters, d_out=1 + 2 * sets[0].shape[1])
