@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -41,6 +41,8 @@ class SetBatch:
 class SetTask(ABC, Generic[R]):
     """One recipe's sets and model. Files are read when their sets are asked for."""
 
+    spatial: ClassVar[bool] = False  # whether elements are points of a space that can be drawn
+
     def __init__(self, recipe: R) -> None:
         self.recipe = recipe
         torch.manual_seed(recipe.seed)
@@ -59,7 +61,7 @@ class SetTask(ABC, Generic[R]):
     @property
     @abstractmethod
     def element(self) -> tuple[int, ...]:
-        """The shape of an element."""
+        """The shape of an element; more than one axis is an image's."""
 
     @abstractmethod
     def build(self) -> nn.Module:
@@ -79,6 +81,10 @@ class SetTask(ABC, Generic[R]):
     @abstractmethod
     def answers(self, output: Tensor, layout: Padded) -> list[Any]:
         """What a user is told of each set."""
+
+    def element_names(self, sets: Sets) -> list[str]:
+        """A short name for every element of a single set: by default its number."""
+        return [str(i) for i in range(int(sets.sizes[0]))]
 
     def summary(self, values: dict[str, np.ndarray]) -> Scores:
         """Scores of all held-out sets together: by default the means of what was measured."""

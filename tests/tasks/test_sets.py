@@ -12,7 +12,9 @@ import torch
 from set_files import write_flickr8k, write_omniglot
 
 from regard.config import resolve
+from regard.data.sets.shapes import SHAPES
 from regard.errors import RegardError
+from regard.nn.layout import Padded
 from regard.nn.mixture import Mixture
 from regard.tasks.anomaly import AnomalyTask
 from regard.tasks.clustering import ClusteringTask, oracle
@@ -112,6 +114,9 @@ def test_keys_are_found_and_looked_at() -> None:
 def test_attention_is_scored_where_the_door_opens() -> None:
     task = task_of(KeyChainTask, "key_chain", data={"rule": "any"}, model={"encoder": "rff"})
     ((sets, _),) = task.held_out("test", 20, CPU)
+    names = [task.element_names(sets.take(np.array([row]))) for row in range(len(sets))]
+    assert [len(row) for row in names] == sets.sizes.tolist()
+    assert [sum("fits" in name for name in row) for row in names] == sets.truth["fits"].sum(axis=1).tolist()
     perfect = looked_at(sets.truth["fits"].astype(float), sets)
     opens = sets.target == 1
     assert np.isnan(perfect["instance_top"]).tolist() == (~opens).tolist()
@@ -128,8 +133,16 @@ def test_shapes_are_told_apart() -> None:
     train(task, 200, 2e-3)
     assert task.evaluate("test", 300, CPU)["accuracy"] > 3 / 13
     (name,) = SetModel(task, CPU).predict([np.random.default_rng(0).standard_normal((40, 3))])
-    assert name in ("sphere", "bowl", "box", "disc", "tube", "cylinder", "cone", "torus", "tetrahedron", "helix",
-                    "cross", "saddle", "moebius")  # fmt: skip
+    assert name in SHAPES
+
+
+def test_a_class_is_called_by_its_name_where_its_files_are_not() -> None:
+    for source, label, name in (("modelnet40", 17, "guitar"), ("digits", 7, "7")):
+        data, model = {"source": source, "path": "/nowhere"}, {"encoder": "rff", "d_model": 8}
+        task = task_of(PointCloudsTask, "point_clouds", data=data, model=model)
+        output = torch.zeros(1, 1, task.model.d_out)
+        output[0, 0, label] = 1.0
+        assert task.answers(output, Padded.of([4])) == [name]
 
 
 def test_counting_is_by_the_mode_of_a_poisson(tmp_path: Path) -> None:
