@@ -84,11 +84,11 @@ def encoder_layer(config: SetTransformerConfig, d_in: int, last: bool) -> nn.Mod
         return SAB(d_in, config.d_model, config.n_heads, **block_options(config))
     if config.encoder == "isab":
         return ISAB(d_in, config.d_model, config.n_heads, config.n_inducing, **block_options(config))
-    bent = config.last_relu or not last
+    activated = config.last_activation or not last
     if config.encoder == "rff":
-        return RowLayer([d_in, config.d_model], last_relu=bent)
+        return RowLayer([d_in, config.d_model], last_activation=activated)
     pool = config.encoder.removeprefix("rffp_")
-    return RFFp(d_in, config.d_model, pool, config.activation if bent else "none")
+    return RFFp(d_in, config.d_model, pool, config.activation if activated else "none")
 
 
 def pooling(config: SetTransformerConfig) -> nn.Module:

@@ -226,7 +226,7 @@ class PMA(nn.Module):
     ) -> None:
         super().__init__()
         self.seeds = points(n_seeds, d_model)
-        self.rff = RFF([d_in, d_in], last_relu=True) if rff else nn.Identity()
+        self.rff = RFF([d_in, d_in], last_activation=True) if rff else nn.Identity()
         self.mab = MAB(d_model, d_in, d_model, n_heads, **options)
 
     def forward(self, x: Tensor, layout: Layout) -> Tensor:
@@ -263,16 +263,16 @@ class Row(nn.Linear):
 class RFF(nn.Module):
     """Row-wise feed-forward: the same linear maps for every element, ReLU between them."""
 
-    def __init__(self, widths: Sequence[int], last_relu: bool = False) -> None:
+    def __init__(self, widths: Sequence[int], last_activation: bool = False) -> None:
         super().__init__()
         self.maps = nn.ModuleList(Row(*pair) for pair in pairwise(widths))
-        self.last_relu = last_relu
+        self.last_activation = last_activation
 
     def forward(self, x: Tensor) -> Tensor:
         """x: (…, widths[0]) → (…, widths[-1])."""
         for number, part in enumerate(self.maps, start=1):
             x = part(x)
-            if number < len(self.maps) or self.last_relu:
+            if number < len(self.maps) or self.last_activation:
                 x = x.relu()
         return x
 

@@ -195,9 +195,7 @@ def test_what_cannot_be_loaded_or_saved_is_explained(tmp_path: Path) -> None:
     with pytest.raises(RegardError, match="checksum does not match"):
         SetTransformerRegressor.load(tmp_path / "model")
     made.set_params(random_state=np.random.RandomState(0))
-    with pytest.raises(
-        RegardError, match=r"random_state = RandomState.* cannot be saved: set random_state to"
-    ):
+    with pytest.raises(RegardError, match=r"random_state = RandomState.* cannot be saved: set random_state to"):
         made.save(tmp_path / "model")
 
 
