@@ -163,16 +163,22 @@ class SetRecipe(Recipe):
 
 
 @dataclass(frozen=True)
+class ImageSetRecipe(SetRecipe):
+    """Of sets whose elements are images."""
+
+    images: ImagesConfig = field(default_factory=ImagesConfig)
+
+
+@dataclass(frozen=True)
 class MaxRegressionRecipe(SetRecipe):
     task: Literal["max_regression"] = "max_regression"
     data: NumbersConfig = field(default_factory=NumbersConfig)
 
 
 @dataclass(frozen=True)
-class UniqueCharactersRecipe(SetRecipe):
+class UniqueCharactersRecipe(ImageSetRecipe):
     task: Literal["unique_characters"] = "unique_characters"
     data: CharactersConfig = field(default_factory=CharactersConfig)
-    images: ImagesConfig = field(default_factory=ImagesConfig)
 
 
 @dataclass(frozen=True)
@@ -191,10 +197,9 @@ class ClusteringRecipe(SetRecipe):
 
 
 @dataclass(frozen=True)
-class AnomalyRecipe(SetRecipe):
+class AnomalyRecipe(ImageSetRecipe):
     task: Literal["anomaly"] = "anomaly"
     data: AnomalyConfig = field(default_factory=AnomalyConfig)
-    images: ImagesConfig = field(default_factory=ImagesConfig)
 
 
 @dataclass(frozen=True)
