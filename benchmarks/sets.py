@@ -14,20 +14,26 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import multiprocessing
+import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor, nn
+import torch
+from torch import Tensor, nn
+
+from regard.config import SetTransformerConfig
+from regard.models.set_transformer import SetTransformer
+from regard.nn.layout import Layout, Packed
+from regard.nn.sets import ISAB, SAB
+from regard.reproduce.fits import POINTS, exponent
 
 GIB = 2**30
+FIGURES = ("seconds", "processor", "bytes")  # what is measured of a pass
 PEER = "PyG, SAB + PMA + SAB"
 SYSTEMS = ("SAB", "ISAB", "SAB + PMA + SAB", PEER, "ISAB + PMA + SAB")
 
@@ -86,7 +92,7 @@ def run(setting: Setting, systems: list[str], ns: list[int], out: Path) -> dict[
                 curve["ended"] = f"n = {n:,}: {point['error']}"
                 break
             curve["points"].append(point)
-            curve["exponents"] = {key: exponent(curve["points"], key) for key in ("seconds", "processor", "bytes")}
+            curve["exponents"] = exponents(curve["points"])
             (out / "sets.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
             if point["seconds"] > setting.seconds or point["bytes"] > setting.gib * GIB:
                 break
@@ -148,8 +154,6 @@ def answer(sender: Connection, function: Callable[..., dict[str, Any]], *values:
 
 def describe(setting: Setting) -> dict[str, Any]:
     """The machine, and whether our network and PyG's compute the same."""
-    import torch
-
     from benchmarks.worker import machine, versions
 
     device = prepare(setting)
@@ -169,8 +173,6 @@ def describe(setting: Setting) -> dict[str, Any]:
 
 
 def prepare(setting: Setting) -> torch.device:
-    import torch
-
     if setting.threads:
         torch.set_num_threads(setting.threads)
     device = torch.device(setting.device)
@@ -182,8 +184,6 @@ def prepare(setting: Setting) -> torch.device:
 
 def measure(name: str, n: int, setting: Setting) -> dict[str, Any]:
     """Seconds by the clock and of the processor, the least of up to three, and bytes of forward and backward."""
-    import torch
-
     from benchmarks.worker import peak_memory
 
     device = prepare(setting)
@@ -201,10 +201,6 @@ def measure(name: str, n: int, setting: Setting) -> dict[str, Any]:
 
 
 def resident_now(device: torch.device) -> int:
-    import os
-
-    import torch
-
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
         return torch.cuda.memory_allocated()
@@ -213,8 +209,6 @@ def resident_now(device: torch.device) -> int:
 
 def once(network: nn.Module, x: Tensor, weights: list[Tensor], setting: Setting) -> tuple[float, float]:
     """Seconds of one pass: by the clock, and of the processor, which other processes on the machine disturb less."""
-    import torch
-
     for weight in weights:
         weight.grad = None
     wait = torch.cuda.synchronize if setting.device != "cpu" else lambda: None
@@ -230,73 +224,68 @@ def once(network: nn.Module, x: Tensor, weights: list[Tensor], setting: Setting)
 # --- what is measured ------------------------------------------------------------------------------------
 
 
-def built(name: str, setting: Setting) -> nn.Module:
-    """A network of one set: (n, D) → whatever it gives."""
-    from torch import nn
+class OfOneSet(nn.Module):
+    """A part that takes sets, given one: (n, D) → whatever it gives."""
 
-    from regard.config import SetTransformerConfig
-    from regard.models.set_transformer import SetTransformer
-    from regard.nn.layout import Layout, Packed
-    from regard.nn.sets import ISAB, SAB
+    def __init__(self, part: nn.Module) -> None:
+        super().__init__()
+        self.part = part
+        self.layouts: dict[int, Layout] = {}
 
-    d, h, m = setting.d_model, setting.n_heads, setting.n_inducing
+    def forward(self, x: Tensor) -> Tensor:
+        if len(x) not in self.layouts:
+            self.layouts[len(x)] = Packed.of([len(x)]).to(x.device)
+        return self.part(x, self.layouts[len(x)])
 
-    class OfOneSet(nn.Module):
-        def __init__(self, part: nn.Module) -> None:
-            super().__init__()
-            self.part = part
-            self.layouts: dict[int, Layout] = {}
 
-        def forward(self, x: Tensor) -> Any:
-            if len(x) not in self.layouts:
-                self.layouts[len(x)] = Packed.of([len(x)]).to(x.device)
-            return self.part(x, self.layouts[len(x)])
+class Whole(nn.Module):
+    """An encoder, PMA and a SAB, without the last linear map, which PyG leaves to others."""
 
-    class Whole(nn.Module):
-        """Without the last linear map, which PyG leaves to others."""
+    def __init__(self, encoder: str, setting: Setting) -> None:
+        super().__init__()
+        config = SetTransformerConfig(
+            encoder=encoder, n_layers=1, d_model=setting.d_model, n_heads=setting.n_heads,
+            n_inducing=setting.n_inducing, decoder_layers=1, pool_rff=True, layer_norm=True, scale="head",
+            residual="plain",
+        )  # fmt: skip
+        self.network = SetTransformer(config, setting.d_model, setting.d_model)
+        self.network.head = nn.ModuleList()
 
-        def __init__(self, encoder: str) -> None:
-            super().__init__()
-            config = SetTransformerConfig(
-                encoder=encoder, n_layers=1, d_model=d, n_heads=h, n_inducing=m, decoder_layers=1, pool_rff=True,
-                layer_norm=True, scale="head", residual="plain",
-            )  # fmt: skip
-            self.network = SetTransformer(config, d, d)
-            self.network.head = nn.ModuleList()
+    def forward(self, x: Tensor, layout: Layout) -> Tensor:
+        return self.network(x, layout)
 
-        def forward(self, x: Tensor, layout: Layout) -> Tensor:
-            return self.network(x, layout)
 
-    if name == PEER:
+class Peer(nn.Module):
+    """PyG's network of the same layers, of one set."""
+
+    def __init__(self, setting: Setting) -> None:
         from torch_geometric.nn import SetTransformerAggregation
 
-        theirs = SetTransformerAggregation(d, num_seed_points=1, heads=h, layer_norm=True)
+        super().__init__()
+        self.network = SetTransformerAggregation(
+            setting.d_model, num_seed_points=1, heads=setting.n_heads, layer_norm=True
+        )
 
-        class Peer(nn.Module):
-            def __init__(self) -> None:
-                super().__init__()
-                self.network = theirs
+    def forward(self, x: Tensor) -> Tensor:
+        index = torch.zeros(len(x), dtype=torch.long, device=x.device)
+        return self.network(x, index, dim_size=1)[:, None]
 
-            def forward(self, x: Tensor) -> Tensor:
-                import torch
 
-                index = torch.zeros(len(x), dtype=torch.long, device=x.device)
-                return self.network(x, index, dim_size=1)[:, None]
-
-        return Peer()
+def built(name: str, setting: Setting) -> nn.Module:
+    """A network of one set: (n, D) → whatever it gives."""
+    d, h, m = setting.d_model, setting.n_heads, setting.n_inducing
     parts: dict[str, Callable[[], nn.Module]] = {
-        "SAB": lambda: SAB(d, d, h),
-        "ISAB": lambda: ISAB(d, d, h, m),
-        "SAB + PMA + SAB": lambda: Whole("sab"),
-        "ISAB + PMA + SAB": lambda: Whole("isab"),
+        "SAB": lambda: OfOneSet(SAB(d, d, h)),
+        "ISAB": lambda: OfOneSet(ISAB(d, d, h, m)),
+        "SAB + PMA + SAB": lambda: OfOneSet(Whole("sab", setting)),
+        "ISAB + PMA + SAB": lambda: OfOneSet(Whole("isab", setting)),
+        PEER: lambda: Peer(setting),
     }
-    return OfOneSet(parts[name]())
+    return parts[name]()
 
 
 def copy_weights(ours: Any, theirs: Any) -> None:
     """Ours into PyG's network of the same layers."""
-    import torch
-
     network, peer = ours.part.network, theirs.network
     blocks = [
         (network.encoder[0].mab, peer.encoders[0].mab), (network.pool.mab, peer.pma.mab),
@@ -318,14 +307,10 @@ def copy_weights(ours: Any, theirs: Any) -> None:
 # --- what was found --------------------------------------------------------------------------------------
 
 
-def exponent(points: list[dict[str, Any]], key: str) -> float | None:
-    """The slope of log(value) over log(n) through the last three points."""
-    last = points[-3:]
-    if len(last) < 3:
-        return None
-    xs, ys = [math.log(point["n"]) for point in last], [math.log(point[key]) for point in last]
-    x, y = sum(xs) / 3, sum(ys) / 3
-    return sum((a - x) * (b - y) for a, b in zip(xs, ys, strict=True)) / sum((a - x) ** 2 for a in xs)
+def exponents(points: list[dict[str, Any]]) -> dict[str, float | None]:
+    """Of each figure in n, through the last points, once there are enough."""
+    ns = [point["n"] for point in points]
+    return {key: exponent(ns, [point[key] for point in points]) if len(points) >= POINTS else None for key in FIGURES}
 
 
 def markdown(result: dict[str, Any]) -> str:
@@ -355,33 +340,16 @@ def shown(seconds: float) -> str:
 
 
 def draw(result: dict[str, Any], path: Path) -> None:
-    import matplotlib
+    from regard.view.curves import Panel, curves_png
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, both = pyplot.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
-    for axes, key, unit, label in zip(
-        both,
-        ("seconds", "bytes"),
-        (1, GIB),
-        ("seconds, forward and backward", "GiB beyond weights and set"),
-        strict=True,
-    ):
-        for name, curve in result["curves"].items():
-            points = curve["points"]
-            slope = curve.get("exponents", {}).get(key)
-            named = name if slope is None else f"{name}   n^{slope:.2f}"
-            style = "--" if name == PEER else "-"
-            axes.plot(
-                [p["n"] for p in points], [p[key] / unit for p in points], style, marker="o", markersize=3, label=named
-            )
-        axes.set(xscale="log", yscale="log", xlabel="elements of the set", ylabel=label)
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize=8)
-    figure.suptitle(f"{result['machine']}, {result['precision']}", fontsize=10)
-    figure.savefig(path, dpi=130)
-    pyplot.close(figure)
+    panels = []
+    for key, unit, label in (("seconds", 1, "seconds, forward and backward"), ("bytes", GIB, "GiB beyond weights")):
+        lines = {
+            name: [(point["n"], point[key] / unit) for point in curve["points"]]
+            for name, curve in result["curves"].items()
+        }
+        panels.append(Panel({"seconds": "time", "bytes": "memory"}[key], "elements of the set", label, lines))
+    curves_png(path, f"{result['machine']}, {result['precision']}", panels)
 
 
 if __name__ == "__main__":

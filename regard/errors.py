@@ -10,6 +10,10 @@ class RegardError(Exception):
     """Bad input, a bad recipe or a damaged file; the message names the place and the fix."""
 
 
+class InputError(RegardError, ValueError):
+    """Arrays, targets or parameters that cannot be used; scikit-learn expects a ValueError."""
+
+
 class Interrupted(RegardError):
     """Ctrl-C or a polite kill; the message says what is saved and how to go on."""
 

@@ -75,10 +75,10 @@ class CharactersConfig(HeldOutConfig):
 
 @dataclass(frozen=True)
 class MixturesConfig(HeldOutConfig):
-    """Amortised clustering: mixtures of Gaussians of n ~ U{smallest..largest − 1} points."""
+    """Amortised clustering: mixtures of Gaussians of n ~ U{smallest..largest} points."""
 
     smallest: int = 100
-    largest: int = 500
+    largest: int = 499  # the paper's n ~ U(100, 500), whose upper end is not reached
     n_components: int = 4  # K
     spread: float = 4.0  # μ ~ U(−spread, spread)²
     sigma: float = 0.3
@@ -86,7 +86,7 @@ class MixturesConfig(HeldOutConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_sizes(self)
-        at_least(self, "data", n_components=1, spread=0.0, sigma=1e-6, largest=self.smallest + 1)
+        at_least(self, "data", n_components=1, spread=0.0, sigma=1e-6)
 
 
 @dataclass(frozen=True)
@@ -163,16 +163,22 @@ class SetRecipe(Recipe):
 
 
 @dataclass(frozen=True)
+class ImageSetRecipe(SetRecipe):
+    """Of sets whose elements are images."""
+
+    images: ImagesConfig = field(default_factory=ImagesConfig)
+
+
+@dataclass(frozen=True)
 class MaxRegressionRecipe(SetRecipe):
     task: Literal["max_regression"] = "max_regression"
     data: NumbersConfig = field(default_factory=NumbersConfig)
 
 
 @dataclass(frozen=True)
-class UniqueCharactersRecipe(SetRecipe):
+class UniqueCharactersRecipe(ImageSetRecipe):
     task: Literal["unique_characters"] = "unique_characters"
     data: CharactersConfig = field(default_factory=CharactersConfig)
-    images: ImagesConfig = field(default_factory=ImagesConfig)
 
 
 @dataclass(frozen=True)
@@ -191,10 +197,9 @@ class ClusteringRecipe(SetRecipe):
 
 
 @dataclass(frozen=True)
-class AnomalyRecipe(SetRecipe):
+class AnomalyRecipe(ImageSetRecipe):
     task: Literal["anomaly"] = "anomaly"
     data: AnomalyConfig = field(default_factory=AnomalyConfig)
-    images: ImagesConfig = field(default_factory=ImagesConfig)
 
 
 @dataclass(frozen=True)

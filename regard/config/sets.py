@@ -32,7 +32,7 @@ class SetTransformerConfig:
     scale: Literal["width", "head"] = "width"  # scores / √d_model (the paper), or / √(d_model / n_heads)
     residual: Literal["projected", "plain"] = "projected"  # added to X W_q (the released code), or to X (the equations)
     activation: Literal["relu", "elu"] = "relu"  # of rffp
-    last_relu: bool = False  # ReLU after the last map of rff and rffp too
+    last_activation: bool = False  # after the last map of rff (ReLU) and rffp (`activation`) too
     dropout: float = 0.0  # before pma, and before each linear map after the pooling
 
     def __post_init__(self) -> None:

@@ -1,29 +1,24 @@
 """Texts with labels: one for the whole (classification) or one for each word (tagging); files, sentiment trees,
-treebanks, and two generated corpora.
-
-`polarity`: a sentence praises or blames, and a word such as "not" or "hardly" turns the next judgement round, so that
-the same words in another order mean the opposite. `word-classes`: words such as "paint" and "light" are nouns, verbs or
-adjectives by their neighbours alone.
-"""
+treebanks, and generated corpora."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 
 from regard.config import LabelDataConfig, LabelRecipe
 from regard.data.files import read_lines
-from regard.data.trees import Tree, drop_traces, read_documents, read_trees
+from regard.data.generated.labels import generate
+from regard.data.treebank import documents_of, split_every
+from regard.data.trees import drop_traces, read_trees
 from regard.errors import RegardError
 
 UNKNOWN = 0  # the number of a word that the training text does not have
-EVERY = 10  # of the documents of a treebank, one is for test and one for validation
+DOCUMENTS = 10  # of a treebank given alone, of which one is for test and one for validation
 NEUTRAL = "2"
 
 
@@ -74,7 +69,7 @@ def load(recipe: LabelRecipe, split: str) -> list[Example]:
     """The examples of a split (train, valid, test)."""
     data = recipe.data
     if data.corpus:
-        return generated(data.corpus, split, getattr(data, f"{split}_size"))
+        return [Example(*drawn) for drawn in generate(data.corpus, split, getattr(data, f"{split}_size"))]
     files: tuple[str, ...] = getattr(data, split)
     alone = data.form == "trees" and data.train and not (data.valid or data.test)
     if not files and not alone:
@@ -119,55 +114,10 @@ def sentiment(path: Path, two: bool, phrases: bool) -> Iterator[Example]:
 
 
 def tagged(path: Path, split: str) -> Iterator[Example]:
-    """Words and their parts of speech. Of documents sorted by name, each tenth is for test, the next for validation."""
-    documents = list(read_documents(path))
-    places = {name: i % EVERY for i, name in enumerate(sorted({name for name, _ in documents}))}
-    wanted = {"test": {EVERY - 1}, "valid": {0}, "train": set(range(1, EVERY - 1)), "": set(range(EVERY))}[split]
+    """Words and their parts of speech: of one split, "every 10" of a treebank, or of all where none is named."""
+    documents = documents_of(path, path.stat().st_mtime_ns if path.is_file() else 0)
+    place = split_every(sorted({name for name, _ in documents}), DOCUMENTS)
     for name, tree in documents:
-        whole: Tree = drop_traces(tree)
-        if whole.words and places[name] in wanted:
+        whole = drop_traces(tree)
+        if whole.words and split in ("", place.get(name, "train")):
             yield Example(whole.words, whole.tags)
-
-
-# --- generated -------------------------------------------------------------------------------------------
-
-THINGS = ("film", "plot", "music", "acting", "ending", "story", "cast", "book", "play", "song")
-PRAISE = ("good", "fine", "clever", "lovely", "bright", "strong")
-BLAME = ("bad", "dull", "weak", "silly", "boring", "poor")
-TURNING = ("not", "hardly", "never")
-PLAIN = ("really", "very", "quite")
-BOTH = ("paint", "light", "water", "change", "open", "clean")  # nouns, verbs and adjectives
-NOUNS, VERBS, ADJECTIVES = ("dog", "house", "child"), ("see", "help", "carry"), ("old", "green", "small")
-
-
-def generated(corpus: str, split: str, size: int) -> list[Example]:
-    """Drawn with a seed for each split; an example of another split may occur again."""
-    chance = Random(zlib.crc32(f"{corpus} {split}".encode()))
-    return [polarity(chance) if corpus == "polarity" else word_classes(chance) for _ in range(size)]
-
-
-def polarity(chance: Random) -> Example:
-    """Two judgements, the second of which decides; each may be turned round by the word before it."""
-    words: list[str] = []
-    verdict = True
-    for i in range(2):
-        good, turned = chance.random() < 0.5, chance.random() < 0.5
-        verdict = good != turned
-        judgement = chance.choice(PRAISE if good else BLAME)
-        adverb = chance.choice(TURNING if turned else PLAIN)
-        words += [*(["but"] if i else []), "the", chance.choice(THINGS), "is", adverb, judgement]
-    return Example(tuple(words), ("positive" if verdict else "negative",))
-
-
-def word_classes(chance: Random) -> Example:
-    """We VERB the (ADJECTIVE) NOUN, with words of which half could be any of them."""
-
-    def one(choices: tuple[str, ...], tag: str) -> tuple[str, str]:
-        return chance.choice(chance.choice((choices, BOTH))), tag
-
-    pairs = [("we", "PRON"), one(VERBS, "VERB")]
-    for _ in range(chance.randint(1, 2)):
-        adjective = [one(ADJECTIVES, "ADJ")] if chance.random() < 0.5 else []
-        pairs += [("the", "DET"), *adjective, one(NOUNS, "NOUN"), ("and", "CONJ"), one(VERBS, "VERB")]
-    pairs += [("the", "DET"), one(NOUNS, "NOUN")]
-    return Example(tuple(word for word, _ in pairs), tuple(tag for _, tag in pairs))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 import torch
@@ -17,9 +17,9 @@ from torch import Tensor, nn
 import regard
 from regard.config import SetTransformerConfig, read_section
 from regard.data.files import file_hash
-from regard.errors import RegardError
+from regard.errors import InputError, RegardError
 from regard.estimators.checking import checked_sets
-from regard.estimators.conventions import BaseEstimator, InputError, NotFitted, seed_of
+from regard.estimators.conventions import BaseEstimator, NotFitted, seed_of
 from regard.estimators.fitting import Pace, train
 from regard.models.set_transformer import SetTransformer
 from regard.tasks.arrays import ArrayTask, Objective, joined, within_budget
@@ -28,18 +28,7 @@ from regard.training.device import pick
 from regard.training.run import write_atomically
 
 FORMAT = 1
-MODEL = (
-    "encoder",
-    "pooling",
-    "n_layers",
-    "d_model",
-    "n_heads",
-    "n_inducing",
-    "decoder_layers",
-    "layer_norm",
-    "scale",
-    "dropout",
-)  # the parameters that are the network's
+Section = TypeVar("Section", Pace, SetTransformerConfig)
 FILES = ("estimator.json", "model.safetensors")
 
 
@@ -97,53 +86,38 @@ class SetEstimator(BaseEstimator):
     def fit_to(self, sets: list[np.ndarray], target: Tensor, objective: Objective, n_outputs: int, d_out: int) -> None:
         """Train a new network on checked sets. target: (number of sets, …)"""
         self.__dict__.pop("model_", None)  # whatever happens now, no old network goes with new attributes
-        self.check_parameters(len(sets))
-        seed, device = seed_of(self.random_state), pick(self.device)
+        pace = self.read(Pace)
+        if pace.early_stopping and len(sets) < 2:
+            raise InputError("One set cannot be divided into training and validation: set early_stopping=False.")
+        seed, device = seed_of(self.random_state), pick(pace.device)
         self.n_features_in_ = sets[0].shape[1]
-        self.shift_, self.spread_ = moments(np.concatenate(sets), self.standardise)
+        self.shift_, self.spread_ = moments(np.concatenate(sets), pace.standardise)
         config = self.config(n_outputs)
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
             torch.manual_seed(seed)
             model = SetTransformer(config, self.n_features_in_, d_out)
-            trained, held_out = self.split(len(sets), seed)
+            trained, held_out = pace.split(len(sets), seed)
             standard = [self.standardised(one) for one in sets]
-            task = ArrayTask(model, objective, standard, target, trained, held_out, self.batch_size, seed)
-            patience = self.n_iter_no_change if self.early_stopping else 0
-            pace = Pace(self.max_epochs, self.learning_rate, patience, self.device)
-            self.history_ = train(task, pace, type(self).__name__, self.verbose)
+            task = ArrayTask(model, objective, standard, target, trained, held_out, pace.batch_size, seed)
+            self.history_ = train(task, pace, type(self).__name__)
         self.n_iter_ = len(self.history_)
         self.model_ = model.eval()
 
     def config(self, n_outputs: int) -> SetTransformerConfig:
         attends = self.pooling == "pma"
-        values = {
-            **{name: getattr(self, name) for name in MODEL},
-            "n_outputs": n_outputs, "n_seeds": n_outputs if attends else 1, "head_layers": 0 if attends else 1,
-        }  # fmt: skip
-        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
+        return self.read(
+            SetTransformerConfig, n_outputs=n_outputs, n_seeds=n_outputs if attends else 1,
+            head_layers=0 if attends else 1,
+        )  # fmt: skip
+
+    def read(self, kind: type[Section], **more: Any) -> Section:
+        """A section from the parameters that have the names of its fields, and from `more`."""
+        params = self.get_params(deep=False)
+        values = {field.name: params[field.name] for field in fields(kind) if field.name in params} | more
         try:
-            return read_section(SetTransformerConfig, plain)
+            return read_section(kind, {name: plainly(value) for name, value in values.items()})
         except RegardError as error:  # in the words of a recipe, which nobody has seen here
             raise InputError(str(error).replace("Recipe key ", "").replace("model.", "")) from None
-
-    def check_parameters(self, n_sets: int) -> None:
-        for name in ("max_epochs", "batch_size", "n_iter_no_change"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} = {getattr(self, name)} must be at least 1.")
-        if not self.learning_rate > 0:
-            raise InputError(f"learning_rate = {self.learning_rate} must be above 0.")
-        if self.early_stopping and not 0 < self.validation_fraction < 1:
-            raise InputError(f"validation_fraction = {self.validation_fraction} must lie between 0 and 1.")
-        if self.early_stopping and n_sets < 2:
-            raise InputError("One set cannot be divided into training and validation: set early_stopping=False.")
-
-    def split(self, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Which sets are learned from and which are validated on; without early stopping all are both."""
-        if not self.early_stopping:
-            return np.arange(n), np.arange(n)
-        order = np.random.default_rng(seed).permutation(n)
-        held_out = min(n - 1, max(1, round(self.validation_fraction * n)))
-        return np.sort(order[held_out:]), np.sort(order[:held_out])
 
     def standardised(self, one: np.ndarray) -> np.ndarray:
         return (one - self.shift_) / self.spread_
@@ -174,11 +148,11 @@ class SetEstimator(BaseEstimator):
         model, folder = self.fitted(), Path(path)
         arrays = {f"estimator/{name}": torch.from_numpy(np.asarray(getattr(self, name))) for name in self.ARRAYS}
         tensors = {f"model/{name}": tensor.cpu().contiguous() for name, tensor in weights(model).items()}
-        try:
-            plain = json.loads(json.dumps({name: plainly(getattr(self, name)) for name in self.PLAIN}))
-            params = json.loads(json.dumps(self.get_params(deep=False)))
-        except TypeError as error:
-            raise RegardError(f"This estimator cannot be saved: {error}; set random_state to a number.") from None
+        plain = {name: plainly(getattr(self, name)) for name in self.PLAIN}
+        params = {name: plainly(value) for name, value in self.get_params(deep=False).items()}
+        for name, value in params.items():
+            if not isinstance(value, (bool, int, float, str, type(None))):
+                raise RegardError(f"{name} = {value!r} cannot be saved: set {name} to a number or to text.")
         try:
             folder.mkdir(parents=True, exist_ok=True)
             new = folder / f".{FILES[1]}.new"
@@ -230,4 +204,7 @@ def moments(rows: np.ndarray, wanted: bool) -> tuple[np.ndarray, np.ndarray]:
 
 
 def plainly(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray) else value
+    """In Python's own types, where numpy or torch has a name for the same."""
+    if isinstance(value, torch.device):
+        return str(value)
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value

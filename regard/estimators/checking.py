@@ -6,21 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from regard.estimators.conventions import InputError
+from regard.data.sets.checking import as_numbers, checked_set, listed
+from regard.errors import InputError
 
 
 def checked_sets(X: Any, width: int | None = None) -> list[np.ndarray]:
     """The sets as float32 arrays (n, d), n ≥ 0. `width`: the d that a fitted model knows."""
-    if isinstance(X, (str, bytes, dict)) or not hasattr(X, "__len__") or not hasattr(X, "__iter__"):
-        raise InputError(f"X is a {type(X).__name__}: give a list of sets, one (n, d) array each.")
-    if isinstance(X, np.ndarray) and X.ndim != 3 and X.dtype != object:
-        raise InputError(
-            f"X is one array of shape {X.shape}: give a list of sets, one (n, d) array each, or an array of shape "
-            "(sets, n, d)."
-        )
-    if not len(X):
-        raise InputError("X has no sets: give a list of at least one.")
-    sets = [checked_set(one, number) for number, one in enumerate(X)]
+    sets = [checked_set(one, number) for number, one in enumerate(listed(X, "X"))]
     widths = {one.shape[1]: number for number, one in reversed(list(enumerate(sets))) if one.shape[1]}
     if width is None:
         if not any(len(one) for one in sets):
@@ -35,43 +27,6 @@ def checked_sets(X: Any, width: int | None = None) -> list[np.ndarray]:
         if one.shape[1] not in (0, width):
             raise InputError(f"Set {number} has {one.shape[1]} columns; the model was fitted on sets with {width}.")
     return [one if one.shape[1] else np.zeros((0, width), np.float32) for one in sets]
-
-
-def checked_set(one: Any, number: int) -> np.ndarray:
-    """One set, (n, d); (0, 0) where it is empty and nobody knows how wide."""
-    try:
-        array = np.asarray(one)
-    except ValueError:
-        raise InputError(f"Set {number} has rows of different lengths: each set must be an (n, d) array.") from None
-    if array.shape == (0,):
-        return np.zeros((0, 0), np.float32)
-    if array.ndim != 2 or (array.shape[1] == 0 and len(array)):
-        advice = "; for a set of single numbers use reshape(-1, 1)" if array.ndim == 1 else ""
-        raise InputError(f"Set {number} has shape {array.shape}: each set must be an (n, d) array{advice}.")
-    array = as_numbers(array, f"Set {number} holds values that are not real numbers: encode them as numbers first.")
-    wrong = ~np.isfinite(array)
-    if wrong.any():
-        row, column = np.argwhere(wrong)[0]
-        raise InputError(
-            f"Set {number} has a value that is not finite in float32, {one_value(one, row, column)}, in row {row}, "
-            f"column {column}: remove or replace it."
-        )
-    return array
-
-
-def one_value(one: Any, row: int, column: int) -> Any:
-    return np.asarray(one)[row, column]
-
-
-def as_numbers(array: np.ndarray, complaint: str) -> np.ndarray:
-    """In float32, in which networks compute."""
-    if np.iscomplexobj(array):
-        raise InputError(complaint)
-    try:
-        with np.errstate(over="ignore"):
-            return np.ascontiguousarray(array, dtype=np.float32)
-    except (TypeError, ValueError):
-        raise InputError(complaint) from None
 
 
 def checked_count(n_sets: int, y: Any) -> np.ndarray:

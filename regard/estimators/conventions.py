@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from regard.errors import RegardError, nearest
+from regard.errors import InputError, RegardError, nearest
 
 
 class Parameters:
@@ -53,10 +53,6 @@ else:
         NotFittedError = type("NotFittedError", (ValueError, AttributeError), {})
 
 
-class InputError(RegardError, ValueError):
-    """Sets or targets that cannot be used; scikit-learn expects a ValueError."""
-
-
 class NotFitted(RegardError, NotFittedError):
     """Asked before `fit`."""
 
@@ -65,10 +61,10 @@ def seed_of(random_state: Any) -> int:
     """A seed from what scikit-learn takes: nothing, a number, or a generator, which is then drawn from."""
     if random_state is None:
         return int(np.random.randint(2**31 - 1))
-    if isinstance(random_state, (int, np.integer)):
+    if isinstance(random_state, (int, np.integer)) and random_state >= 0:
         return int(random_state)
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**31 - 1))
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
-    raise InputError(f"random_state = {random_state!r} must be None, a whole number or a numpy generator.")
+    raise InputError(f"random_state = {random_state!r} must be None, a whole number from 0 on or a numpy generator.")

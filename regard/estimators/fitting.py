@@ -6,9 +6,11 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 
 from regard.config import Recipe, TrainConfig
+from regard.config.checks import at_least
 from regard.errors import Diverged, Interrupted, RegardError
 from regard.tasks.arrays import ArrayTask
 from regard.training import checkpoint
@@ -31,12 +33,37 @@ class PassingRun(Run):
 
 @dataclass(frozen=True)
 class Pace:
-    """How long to train, and when to stop; epochs are passes over the sets."""
+    """How an estimator is trained: parameters of the same names, checked. Epochs are passes over the sets."""
 
     max_epochs: int
+    batch_size: int
     learning_rate: float
-    patience: int  # epochs without a better validation; 0: train to the end and validate once
+    early_stopping: bool
+    validation_fraction: float
+    n_iter_no_change: int
+    standardise: bool
     device: str
+    verbose: bool
+
+    def __post_init__(self) -> None:
+        at_least(self, "", max_epochs=1, batch_size=1, n_iter_no_change=1)
+        if not self.learning_rate > 0:
+            raise RegardError(f"learning_rate = {self.learning_rate} must be above 0.")
+        if self.early_stopping and not 0 < self.validation_fraction < 1:
+            raise RegardError(f"validation_fraction = {self.validation_fraction} must lie between 0 and 1.")
+
+    @property
+    def patience(self) -> int:
+        """Epochs without a better validation that end the training; 0: train to the end and validate once."""
+        return self.n_iter_no_change if self.early_stopping else 0
+
+    def split(self, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Which sets are learned from and which are validated on; without early stopping all are both."""
+        if not self.early_stopping:
+            return np.arange(n), np.arange(n)
+        order = np.random.default_rng(seed).permutation(n)
+        held_out = min(n - 1, max(1, round(self.validation_fraction * n)))
+        return np.sort(order[held_out:]), np.sort(order[:held_out])
 
     def train_config(self, batches: int) -> TrainConfig:
         """batches: of one epoch."""
@@ -49,14 +76,14 @@ class Pace:
         )  # fmt: skip
 
 
-def train(task: ArrayTask, pace: Pace, name: str, verbose: bool) -> list[dict[str, float]]:
+def train(task: ArrayTask, pace: Pace, name: str) -> list[dict[str, float]]:
     """Leave the model with the weights that validated best; gives the loss after every epoch."""
     batches = len(task.order.plan(0))
     config = pace.train_config(batches)
     with tempfile.TemporaryDirectory(prefix="regard-") as folder:
         run = PassingRun(Path(folder), Recipe(name=name, task="arrays", seed=task.seed, train=config))
         try:
-            Loop(task, config, run, Console(stderr=True) if verbose else Console(quiet=True)).train()
+            Loop(task, config, run, Console(stderr=True) if pace.verbose else Console(quiet=True)).train()
         except Interrupted:
             raise KeyboardInterrupt from None
         except Diverged:

@@ -15,9 +15,10 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import torch
 
+from regard.errors import InputError
 from regard.estimators.base import SetEstimator, moments
 from regard.estimators.checking import checked_count, checked_labels, checked_numbers, checked_sets
-from regard.estimators.conventions import ClassifierMixin, ClusterMixin, InputError, RegressorMixin
+from regard.estimators.conventions import ClassifierMixin, ClusterMixin, RegressorMixin
 from regard.nn.mixture import Mixture, log_joint, log_likelihood, mixture_of
 from regard.tasks.arrays import SIGMA_FLOOR, Classification, Clustering, Regression
 
@@ -104,8 +105,8 @@ class SetTransformerClusterer(ClusterMixin, SetEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """y is ignored: nobody says which clusters there are."""
-        if self.n_clusters < 1:
-            raise InputError(f"n_clusters = {self.n_clusters} must be at least 1.")
+        if not isinstance(self.n_clusters, (int, np.integer)) or self.n_clusters < 1:
+            raise InputError(f"n_clusters = {self.n_clusters!r} must be a whole number of at least 1.")
         sets = checked_sets(X)
         none = torch.zeros(len(sets), 0)
         self.fit_to(sets, none, Clustering(), n_outputs=self.n_clusters, d_out=1 + 2 * sets[0].shape[1])

@@ -29,7 +29,7 @@ class ImageEncoder(nn.Module):
 
     def __init__(self, config: ImagesConfig, side: int, colours: int) -> None:
         super().__init__()
-        self.config = config
+        self.config, self.grey = config, colours == 1
         channels = [colours, *(config.channels * config.growth**i for i in range(config.n_convolutions))]
         self.convolutions = nn.ModuleList(
             nn.Conv2d(d_in, d_out, 3, stride=2, padding=1) for d_in, d_out in pairwise(channels)
@@ -48,8 +48,8 @@ class ImageEncoder(nn.Module):
         self.d_out = widths[-1]
 
     def forward(self, images: Tensor) -> Tensor:
-        """images: (…, side, side) or (…, side, side, colours), bytes → (…, d_out)."""
-        if images.shape[-1] > 4:
+        """images: (…, side, side, colours), or (…, side, side) where there is but one, bytes → (…, d_out)."""
+        if self.grey:
             images = images[..., None]
         *leading, side, _, colours = images.shape
         x = images.reshape(-1, side, side, colours).permute(0, 3, 1, 2).float() / 255

@@ -12,6 +12,7 @@ shorter than a filter; no bound on the norm of the output's rows.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -25,22 +26,32 @@ from regard.nn.dropout import dropout
 from regard.nn.layers import Embedding, FeedForward, initialise
 from regard.nn.layout import Layout
 from regard.nn.recurrent import RecurrentEncoder
+from regard.nn.sets import mean_pool
 
 BodyConfig = TransformerConfig | BagConfig | TextCnnConfig | ReaderConfig
 
 
-class Bag(nn.Module):
+class Body(nn.Module, ABC):
+    """What sees the words of a text; `d_out` is the width of what it gives."""
+
+    d_out: int
+
+    @abstractmethod
+    def forward(self, x: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+        """x: (…, D) in `layout` → something at each position (…, d_out), and for each text (B, d_out)"""
+
+
+class Bag(Body):
     def __init__(self, config: BagConfig) -> None:
         super().__init__()
         self.feed_forward = FeedForward(config.d_model, config.d_ff, d_out=config.d_ff)
         self.d_out = config.d_ff
 
     def forward(self, x: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
-        """x: (…, D) in `layout` → something at each position (…, d_out), and for each text (B, d_out)"""
-        return self.feed_forward(x).relu(), self.feed_forward(mean_over_time(x, layout)).relu()
+        return self.feed_forward(x).relu(), self.feed_forward(mean_pool(x, layout)).relu()
 
 
-class TextCnn(nn.Module):
+class TextCnn(Body):
     def __init__(self, config: TextCnnConfig) -> None:
         super().__init__()
         widths = range(config.min_width, config.max_width + 1)
@@ -49,7 +60,6 @@ class TextCnn(nn.Module):
         self.d_out = config.filters * len(widths)
 
     def forward(self, x: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
-        """x: (…, D) in `layout` → something at each position (…, d_out), and for each text (B, d_out)"""
         mask = layout.mask[:, :, None]
         padded = layout.pad(x).masked_fill(~mask, 0.0)  # (B, N, D)
         around = zip(self.widths, self.filters, strict=True)
@@ -58,7 +68,7 @@ class TextCnn(nn.Module):
         return layout.unpad(features), features.amax(dim=1)
 
 
-class Reader(nn.Module):
+class Reader(Body):
     def __init__(self, config: ReaderConfig) -> None:
         super().__init__()
         args = config.cell, config.d_model, config.d_hidden, config.n_layers, config.bidirectional, config.dropout
@@ -66,21 +76,19 @@ class Reader(nn.Module):
         self.d_out = self.encoder.d_out
 
     def forward(self, x: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
-        """x: (…, D) in `layout` → something at each position (…, d_out), and for each text (B, d_out)"""
         states, last = self.encoder(x, layout)
         return states, last[-1]
 
 
-class Attention(nn.Module):
+class AttentionBody(Body):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.encoder = Encoder(config)
         self.d_out = config.d_model
 
     def forward(self, x: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
-        """x: (…, D) in `layout` → something at each position (…, d_out), and for each text (B, d_out)"""
         states = self.encoder(x, layout)
-        return states, mean_over_time(states, layout)
+        return states, mean_pool(states, layout)
 
 
 class WordVectors(nn.Module):
@@ -96,8 +104,8 @@ class WordVectors(nn.Module):
         return dropout(x, self.dropout if self.training else 0.0)
 
 
-BODIES: dict[str, Callable[[Any], Bag | TextCnn | Reader | Attention]] = {
-    "bag": Bag, "cnn": TextCnn, "recurrent": Reader, "transformer": Attention
+BODIES: dict[str, Callable[[Any], Body]] = {
+    "bag": Bag, "cnn": TextCnn, "recurrent": Reader, "transformer": AttentionBody
 }  # fmt: skip
 
 
@@ -122,10 +130,3 @@ class Labeller(nn.Module):
         states, whole = self.body(self.embedding(words, layout), layout)
         pooled = layout.real(states) if self.each_word else whole
         return self.output(dropout(pooled, self.dropout if self.training else 0.0))
-
-
-def mean_over_time(x: Tensor, layout: Layout) -> Tensor:
-    """x: (…, d) in `layout` → (B, d); zeros for a text without words."""
-    mask = layout.mask[:, :, None]
-    total = layout.pad(x).masked_fill(~mask, 0.0).sum(dim=1)
-    return total / mask.sum(dim=1).clamp(min=1)

@@ -8,7 +8,6 @@ Departures from the paper: `SetTransformerConfig` names every choice; docs/fidel
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from regard.config.sets import SetTransformerConfig
@@ -54,8 +53,7 @@ class SetTransformer(nn.Module):
 
     def encode(self, x: Tensor, layout: Layout) -> Tensor:
         """x: (…, d_in) → (…, D), both in `layout`: every element seen among the others of its set."""
-        if not layout.full and layout.offsets is None:
-            x = x.masked_fill(~layout.mask[..., None], 0.0)  # whatever lies there, were it NaN
+        x = layout.cleared(x)
         for layer in self.encoder:
             x = layer(x, layout)
         return x
@@ -66,9 +64,7 @@ class SetTransformer(nn.Module):
             x = self.drop(x)
         pooled = self.pool(x, layout)  # (B, P, D)
         B, P, _ = pooled.shape
-        among = Padded(
-            torch.ones(B, P, dtype=torch.bool, device=x.device), torch.arange(P, device=x.device)[None], P, full=True
-        )
+        among = Padded.whole(B, P, x.device)
         for layer in self.decoder:
             pooled = layer(pooled, among)
         if not self.one_each:
@@ -88,11 +84,11 @@ def encoder_layer(config: SetTransformerConfig, d_in: int, last: bool) -> nn.Mod
         return SAB(d_in, config.d_model, config.n_heads, **block_options(config))
     if config.encoder == "isab":
         return ISAB(d_in, config.d_model, config.n_heads, config.n_inducing, **block_options(config))
-    bent = config.last_relu or not last
+    activated = config.last_activation or not last
     if config.encoder == "rff":
-        return RowLayer([d_in, config.d_model], last_relu=bent)
+        return RowLayer([d_in, config.d_model], last_activation=activated)
     pool = config.encoder.removeprefix("rffp_")
-    return RFFp(d_in, config.d_model, pool, config.activation if bent else "none")
+    return RFFp(d_in, config.d_model, pool, config.activation if activated else "none")
 
 
 def pooling(config: SetTransformerConfig) -> nn.Module:

@@ -66,6 +66,9 @@ class Layout(Protocol):
     def spread(self, y: Tensor) -> Tensor:
         """(B, …), one value for each sequence → the same at its positions, broadcastable to this layout's tensor."""
 
+    def cleared(self, x: Tensor) -> Tensor:
+        """The same tensor with zeros for whatever lies in its padding, were it NaN."""
+
     def sums(self, x: Tensor) -> Tensor:
         """This layout's tensor → (B, …), added up over each sequence; in float32 where x is narrower."""
 
@@ -98,10 +101,18 @@ class Padded:
     offsets: ClassVar[None] = None
 
     @classmethod
-    def of(cls, lengths: Sequence[int] | np.ndarray) -> Padded:
+    def of(cls, lengths: Sequence[int] | np.ndarray, size: int | None = None) -> Padded:
+        """size: N, by default the greatest length"""
         counts = torch.as_tensor(lengths, dtype=torch.long)
-        size = int(counts.max()) if len(counts) else 0
+        if size is None:
+            size = int(counts.max()) if len(counts) else 0
         return cls(length_mask(counts, size), torch.arange(size)[None], size, full=bool((counts == size).all()))
+
+    @classmethod
+    def whole(cls, n: int, size: int, device: torch.device | None = None) -> Padded:
+        """n sequences of `size` positions each, without padding."""
+        mask = torch.ones(n, size, dtype=torch.bool, device=device)
+        return cls(mask, torch.arange(size, device=device)[None], size, full=True)
 
     def pad(self, x: Tensor) -> Tensor:
         return x
@@ -125,8 +136,11 @@ class Padded:
     def spread(self, y: Tensor) -> Tensor:
         return y[:, None]
 
+    def cleared(self, x: Tensor) -> Tensor:
+        return x if self.full else x.masked_fill(~self.over(x), 0.0)
+
     def sums(self, x: Tensor) -> Tensor:
-        return wide(x if self.full else x.masked_fill(~self.over(x), 0.0)).sum(dim=1)
+        return wide(self.cleared(x)).sum(dim=1)
 
     def maxima(self, x: Tensor) -> Tensor:
         if not self.size:
@@ -141,11 +155,7 @@ class Padded:
         return self.mask.view(*self.mask.shape, *[1] * (x.dim() - 2))
 
     def uniform(self, size: int) -> Padded:
-        device = self.mask.device
-        return Padded(
-            torch.ones(len(self.mask), size, dtype=torch.bool, device=device),
-            torch.arange(size, device=device)[None], size, full=True,
-        )  # fmt: skip
+        return Padded.whole(len(self.mask), size, self.mask.device)
 
     def to(self, device: torch.device) -> Padded:
         return Padded(self.mask.to(device), self.positions.to(device), self.size, self.full)
@@ -263,6 +273,9 @@ class Packed:
 
     def spread(self, y: Tensor) -> Tensor:
         return y.index_select(0, self.rows)
+
+    def cleared(self, x: Tensor) -> Tensor:
+        return x
 
     def sums(self, x: Tensor) -> Tensor:
         x = wide(x)

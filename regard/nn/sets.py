@@ -14,6 +14,9 @@ has in its place, relu(H W + b).
 An empty set has no elements to compute. What is computed of it as a whole is defined and finite: inducing points and
 seeds that find nothing to attend to stay themselves, MAB(S, ∅) with zeros for Multihead; the mean, the sum and the
 maximum of no elements are zero, and so is their attention-weighted mean.
+
+What lies in the padding of a rectangle is never seen, but NaN or infinity there would be: a weight of zero times NaN is
+NaN. Blocks used by themselves want `layout.cleared(x)` first where that may happen; `SetTransformer` does it once.
 """
 
 from __future__ import annotations
@@ -27,8 +30,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.nn import kernels
-from regard.nn.attention import Attending
+from regard.nn.attention import Headed
 from regard.nn.layout import Layout, Packed
 from regard.nn.linear import linear, product_type, side_by_side
 from regard.nn.masks import key_mask
@@ -41,43 +43,28 @@ SMALL = 2**14  # positions of a rectangle whose padding is not worth the groupin
 # --- attention over sets ---------------------------------------------------------------------------------
 
 
-class Gathering(Attending):
+class Gathering(Headed):
     """What queries gather from keys and values, set by set, in whatever layout they lie."""
 
     def __init__(self, n_heads: int, d_head: int) -> None:
-        super().__init__()
-        self.n_heads, self.d_head = n_heads, d_head
+        super().__init__(n_heads)
+        self.d_head = d_head
 
     def context(self, q: Tensor, layout: Layout, kv: Tensor, memory_layout: Layout) -> Tensor:
         """q: (…, D) in `layout`   kv: (…, 2·D) in `memory_layout`, keys beside values   → (…, D) in `layout`."""
-        if self.record is None and layout.offsets is not None and memory_layout.offsets is not None:
-            if kernels.usable(q):
-                longest = max(layout.size, memory_layout.size)
-                context = self.packed_context(q, kv, layout.offsets, memory_layout.offsets, longest)
-                if context is not None:
-                    return context
-            if uneven(layout) or uneven(memory_layout):
-                return self.grouped_context(q, kv, layout.offsets, memory_layout.offsets)
+        kernel = self.packed_kernel(q, self.d_head, self.d_head, layout, memory_layout, causal=False, dropout=0.0)
+        if kernel:
+            return kernel(q.to(product_type(q)), kv.to(product_type(q)))
+        q_offsets, k_offsets = layout.offsets, memory_layout.offsets
+        if self.record is None and q_offsets is not None and k_offsets is not None and uneven(layout, memory_layout):
+            return self.grouped_context(q, kv, q_offsets, k_offsets)
         return self.padded_context(q, kv, layout, memory_layout)
-
-    def packed_context(
-        self, q: Tensor, kv: Tensor, q_offsets: Tensor, k_offsets: Tensor, longest: int
-    ) -> Tensor | None:
-        """Without padding; None where no kernel takes it."""
-        from regard.nn.kernels.attention import Heads, Settings
-        from regard.nn.kernels.packed import kernel_for
-
-        heads, settings = Heads(self.n_heads, self.d_head, self.d_head), Settings(q_offsets, k_offsets, longest)
-        dtype = product_type(q)
-        kernel = kernel_for(dtype, heads, settings)
-        return kernel(q.to(dtype), kv.to(dtype), heads, settings) if kernel else None
 
     def padded_context(self, q: Tensor, kv: Tensor, layout: Layout, memory_layout: Layout) -> Tensor:
         """In one rectangle."""
-        k, v = kv.chunk(2, dim=-1)
+        k, v = (self.heads(part, memory_layout) for part in kv.chunk(2, dim=-1))
         mask = None if memory_layout.full else key_mask(memory_layout.mask)
-        context = self.attend(self.heads(q, layout), self.heads(k, memory_layout), self.heads(v, memory_layout), mask)
-        return layout.unpad(context.transpose(1, 2)).flatten(-2)
+        return self.gathered(self.heads(q, layout), k, v, mask, layout, causal=False, dropout=0.0)
 
     def grouped_context(self, q: Tensor, kv: Tensor, q_offsets: Tensor, k_offsets: Tensor) -> Tensor:
         """In one rectangle for each group of sets of like sizes."""
@@ -87,10 +74,6 @@ class Gathering(Attending):
             parts.append(self.padded_context(q_part, kv_part, group.layout, group.memory_layout))
             places.append(group.q_places)
         return torch.cat(parts).index_select(0, torch.cat(places).argsort())
-
-    def heads(self, x: Tensor, layout: Layout) -> Tensor:
-        """(…, D) → (B, H, N, d_head)."""
-        return layout.pad(x.unflatten(-1, (self.n_heads, -1))).transpose(1, 2)
 
 
 class SetAttention(Gathering):
@@ -131,11 +114,13 @@ class PlainSetAttention(SetAttention):
 RESIDUALS: dict[str, type[SetAttention]] = {"projected": SetAttention, "plain": PlainSetAttention}
 
 
-def uneven(layout: Layout) -> bool:
+def uneven(*layouts: Layout) -> bool:
     """Whether one rectangle for all sets would be mostly padding. Known from shapes, without asking the device."""
-    assert layout.offsets is not None
-    rectangle = (len(layout.offsets) - 1) * layout.size
-    return rectangle > max(SMALL, WASTE * len(layout.positions))
+    return any(
+        layout.offsets is not None
+        and (len(layout.offsets) - 1) * layout.size > max(SMALL, WASTE * len(layout.positions))
+        for layout in layouts
+    )
 
 
 class Group(NamedTuple):
@@ -241,7 +226,7 @@ class PMA(nn.Module):
     ) -> None:
         super().__init__()
         self.seeds = points(n_seeds, d_model)
-        self.rff = RFF([d_in, d_in], last_relu=True) if rff else nn.Identity()
+        self.rff = RFF([d_in, d_in], last_activation=True) if rff else nn.Identity()
         self.mab = MAB(d_model, d_in, d_model, n_heads, **options)
 
     def forward(self, x: Tensor, layout: Layout) -> Tensor:
@@ -278,16 +263,16 @@ class Row(nn.Linear):
 class RFF(nn.Module):
     """Row-wise feed-forward: the same linear maps for every element, ReLU between them."""
 
-    def __init__(self, widths: Sequence[int], last_relu: bool = False) -> None:
+    def __init__(self, widths: Sequence[int], last_activation: bool = False) -> None:
         super().__init__()
         self.maps = nn.ModuleList(Row(*pair) for pair in pairwise(widths))
-        self.last_relu = last_relu
+        self.last_activation = last_activation
 
     def forward(self, x: Tensor) -> Tensor:
         """x: (…, widths[0]) → (…, widths[-1])."""
         for number, part in enumerate(self.maps, start=1):
             x = part(x)
-            if number < len(self.maps) or self.last_relu:
+            if number < len(self.maps) or self.last_activation:
                 x = x.relu()
         return x
 

@@ -65,7 +65,7 @@ class Attentions(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x: (B, N, d) → (B, N, d)"""
         B, N, d = x.shape
-        layout = Padded.of([N] * B).to(x.device)
+        layout = Padded.whole(B, N, x.device)
         return self.encoder(x + sinusoids(torch.arange(N, device=x.device), d).to(x.dtype), layout)
 
 

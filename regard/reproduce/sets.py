@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from regard.config import Recipe
+from regard.data.sets.characters import PARTS
 from regard.models.transformer import count_parameters
 from regard.reproduce.experiments import Experiment, Result
 from regard.reproduce.tables import Column, Ordering, Row, Table, Values
@@ -82,8 +83,8 @@ UNIQUE_ROWS = (
     Row("SAB+PMA(8)", change(n_seeds=8, n_outputs=1), ("0.6001",), "supplement"),
 )
 OMNIGLOT = (
-    "Omniglot is split by character, 1,200 for training, 123 for validation, 300 for the test; the paper does not say "
-    "how many.",
+    f"Omniglot is split by character, {PARTS['train']:,} for training, {PARTS['valid']} for validation, "
+    f"{PARTS['test']} for the test; the paper does not say how many.",
     "The sets of a batch share their size, drawn anew for each batch.",
 )
 UNIQUE = Table(
@@ -123,7 +124,7 @@ def mixture_decoder(pooling: str, K: int) -> Values:
 
 
 def mixture_rff(encoder: str) -> Values:
-    return change(encoder=encoder, n_layers=4, last_relu=True)
+    return change(encoder=encoder, n_layers=4, last_activation=True)
 
 
 def gaps(oracle: float, ll0: str, ll1: str, ari0: str = "–", ari1: str = "–") -> tuple[str, ...]:
@@ -204,7 +205,7 @@ CLUSTERING_LARGE = Table(
 
 CLOUD_ROWS: dict[str, tuple[Values, tuple[str, str, str]]] = {
     "rFFp-max+Pool": (
-        change(encoder="rffp_max", n_layers=3, activation="elu", last_relu=True) | pooled("max", 1),
+        change(encoder="rffp_max", n_layers=3, activation="elu", last_activation=True) | pooled("max", 1),
         ("0.82", "0.87", "0.90"),
     ),
     "rFF+Pool": (change(encoder="rff", n_layers=4) | pooled("max", 1), ("0.7951", "0.8551", "0.8933")),
@@ -233,7 +234,7 @@ POINTS = Table(
         Ordering("more points are better", "accuracy", ("ISAB16+Pool, 100", "ISAB16+Pool, 1000")),
     ),
     notes=(
-        "ModelNet40 is not at hand: the clouds are thirteen generated shapes, seen from one side, stretched, turned "
+        "ModelNet40 is not at hand: the clouds are generated shapes, seen from one side, stretched, turned "
         "and blurred (--set data.source=digits: MNIST's strokes; modelnet40: its HDF5 files), so figures cannot be "
         "compared with the paper's, orderings can.",
     ),
@@ -291,7 +292,7 @@ KEYCHAIN = Table(
     (
         Ordering("two keys that fit together are found by attention among them", "accuracy",
                  ("rFF+Dotprod, both", "SAB+PMA, both")),
-        Ordering("a pooling that weighs the elements points at the key", "accuracy",
+        Ordering("one key among many is found by a pooling that weighs them", "accuracy",
                  ("rFF+Pool (mean), any", "rFF+PMA, any")),
     ),
     notes=("The paper has no such experiment; the chains are generated.",),

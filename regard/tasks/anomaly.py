@@ -51,3 +51,6 @@ class AnomalyTask(SetTask[AnomalyRecipe]):
 
     def answers(self, output: Tensor, layout: Padded) -> list[int]:
         return output.argmax(dim=1).tolist()
+
+    def element_names(self, sets: Sets) -> list[str]:
+        return [f"{i} (outlier)" if outlier else str(i) for i, outlier in enumerate(sets.truth["outlier"][0])]

@@ -25,6 +25,8 @@ D = 2  # the points lie in a plane
 
 
 class ClusteringTask(SetTask[ClusteringRecipe]):
+    spatial = True
+
     @property
     def largest(self) -> int:
         return self.recipe.data.largest

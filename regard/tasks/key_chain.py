@@ -51,6 +51,9 @@ class KeyChainTask(SetTask[KeyChainRecipe]):
     def answers(self, output: Tensor, layout: Padded) -> list[float]:
         return output[:, 0, 0].sigmoid().tolist()
 
+    def element_names(self, sets: Sets) -> list[str]:
+        return [f"{i} (fits)" if fits else str(i) for i, fits in enumerate(sets.truth["fits"][0, : sets.sizes[0]])]
+
 
 def pooling_weights(maps: dict[str, Tensor]) -> Tensor:
     """What the seeds collect from each element, the mean of all heads and seeds: (B, N)."""

@@ -68,6 +68,10 @@ class Encoded:
         order = np.argsort(self.words.lengths, kind="stable")
         yield from cut(order, np.maximum(self.words.lengths[order], 1), batch_tokens)
 
+    def by_example(self, numbers: np.ndarray, rows: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        """rows: one for each label of a batch → the number of each example in it and the rows that are its own"""
+        yield from zip(numbers, np.split(rows, np.cumsum(self.labels.lengths[numbers])[:-1]), strict=True)
+
     @property
     def hash(self) -> str:
         digest = hashlib.sha256()
@@ -111,16 +115,18 @@ class LabelTask:
         return pin(self.train.batch(numbers, self.recipe.train.layout), device)
 
     def loss(self, batch: LabelBatch) -> Tensor:
-        return total_loss(self.model, batch, self.recipe.train.label_smoothing)
+        logits = self.model(batch.words, batch.layout).float()
+        return total_loss(logits, batch.labels, self.recipe.train.label_smoothing)
 
     @torch.inference_mode()
     def validate(self, device: torch.device) -> Validation:
         self.model.eval()
-        labelling = Labelling(self.recipe, self.model, self.vocabulary)
         encoded, total = Encoded.of(self.valid, self.vocabulary), 0.0
-        for numbers in encoded.by_length(self.recipe.train.batch_tokens):
-            total += float(total_loss(self.model, move(encoded.batch(numbers, "padded"), device)))
-        found = labelling.label([each.words for each in self.valid])
+        found: list[list[str]] = [[] for _ in self.valid]
+        for batch, logits in logits_of(self.model, encoded, self.recipe.train.batch_tokens, device):
+            total += float(total_loss(logits, batch.labels))
+            for number, likeliest in encoded.by_example(batch.numbers, logits.argmax(dim=-1).cpu().numpy()):
+                found[number] = [self.vocabulary.labels[i] for i in likeliest]
         right = [each.labels for each in self.valid]
         self.model.train()
         samples = [
@@ -131,11 +137,17 @@ class LabelTask:
         return Validation({"loss": total / n_labels, "accuracy": accuracy(found, right, samples=2).value}, samples)
 
 
-def total_loss(model: nn.Module, batch: LabelBatch, label_smoothing: float = 0.0) -> Tensor:
-    logits = model(batch.words, batch.layout).float()
-    return F.cross_entropy(
-        logits, batch.labels, reduction="sum", label_smoothing=label_smoothing, ignore_index=NO_LABEL
-    )
+def total_loss(logits: Tensor, labels: Tensor, label_smoothing: float = 0.0) -> Tensor:
+    return F.cross_entropy(logits, labels, reduction="sum", label_smoothing=label_smoothing, ignore_index=NO_LABEL)
+
+
+def logits_of(
+    model: nn.Module, encoded: Encoded, batch_tokens: int, device: torch.device
+) -> Iterator[tuple[LabelBatch, Tensor]]:
+    """All examples, texts of like length together, and what the model says of each label: (…, n_labels) in float32."""
+    for numbers in encoded.by_length(batch_tokens):
+        batch = move(encoded.batch(numbers, "padded"), device)
+        yield batch, model(batch.words, batch.layout).float()
 
 
 class Labelling:
@@ -169,11 +181,8 @@ class Labelling:
         unlabelled = Ragged.of([[NO_LABEL] * (len(text) if self.recipe.task == "tagging" else 1) for text in texts])
         encoded = Encoded(Ragged.of(self.vocabulary.encode(texts)), unlabelled)
         found: list[np.ndarray] = [np.empty((0, len(self.labels)))] * len(texts)
-        for numbers in encoded.by_length(self.recipe.train.batch_tokens):
-            batch = move(encoded.batch(numbers, "padded"), device)
-            parts = self.model(batch.words, batch.layout).float().softmax(dim=-1).cpu().numpy()
-            ends = np.cumsum(encoded.labels.lengths[numbers])[:-1]
-            for number, part in zip(numbers, np.split(parts, ends), strict=True):
+        for batch, logits in logits_of(self.model, encoded, self.recipe.train.batch_tokens, device):
+            for number, part in encoded.by_example(batch.numbers, logits.softmax(dim=-1).cpu().numpy()):
                 found[number] = part
         return found
 

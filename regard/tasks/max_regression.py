@@ -37,3 +37,6 @@ class MaxRegressionTask(SetTask[MaxRegressionRecipe]):
 
     def answers(self, output: Tensor, layout: Padded) -> list[float]:
         return output[:, 0, 0].tolist()
+
+    def element_names(self, sets: Sets) -> list[str]:
+        return [f"{value:.1f}" for value in sets.elements[0, : sets.sizes[0], 0]]

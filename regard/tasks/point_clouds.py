@@ -8,16 +8,20 @@ from torch import Tensor
 
 from regard.config.set_tasks import CloudsConfig, PointCloudsRecipe
 from regard.data.sets import Sets, Source
-from regard.data.sets.clouds import ShapeClouds, digits, modelnet40
-from regard.data.sets.shapes import SHAPES
+from regard.data.sets.clouds import CLASSES, ShapeClouds, digits, modelnet40
 from regard.models.set_transformer import SetTransformer
 from regard.nn.layout import Padded
 from regard.tasks.sets import SetBatch, SetTask, to_numpy
 
-N_CLASSES = {"shapes": len(SHAPES), "digits": 10, "modelnet40": 40}
-
 
 class PointCloudsTask(SetTask[PointCloudsRecipe]):
+    spatial = True
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Of the recipe, not of its files: a trained model answers where those are not."""
+        return CLASSES[self.recipe.data.source]
+
     @property
     def largest(self) -> int:
         return self.recipe.data.n_points
@@ -27,7 +31,7 @@ class PointCloudsTask(SetTask[PointCloudsRecipe]):
         return (3,)
 
     def build(self) -> SetTransformer:
-        return SetTransformer(self.recipe.model, 3, N_CLASSES[self.recipe.data.source])
+        return SetTransformer(self.recipe.model, 3, len(self.classes))
 
     def source(self, split: str) -> Source:
         return cloud_source(self.recipe.data, split)
@@ -39,9 +43,7 @@ class PointCloudsTask(SetTask[PointCloudsRecipe]):
         return {"accuracy": to_numpy(output[:, 0].argmax(dim=1) == batch.target)}
 
     def answers(self, output: Tensor, layout: Padded) -> list[str]:
-        names = tuple(SHAPES) if self.recipe.data.source == "shapes" else None
-        found = output[:, 0].argmax(dim=1).tolist()
-        return [names[label] if names else str(label) for label in found]
+        return [self.classes[label] for label in output[:, 0].argmax(dim=1).tolist()]
 
 
 def cloud_source(data: CloudsConfig, split: str) -> Source:

@@ -11,17 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from regard.data.sets import Sets
 from regard.errors import RegardError
+from regard.nn.em import assign
+from regard.nn.layout import Padded
 from regard.nn.mixture import Mixture
 from regard.tasks.set_model import SetModel
 from regard.tasks.sets import to_numpy
 from regard.view import AttentionMap, AttentionView, attention_page, attention_png
 from regard.view.sets import Clustering, Looks, clusterings_png, image_looks_png, looks_png
-
-SPATIAL = ("clustering", "point_clouds")
 
 
 def draw(model: SetModel, number: int, folder: Path, name: str) -> list[Path]:
@@ -34,16 +35,16 @@ def draw(model: SetModel, number: int, folder: Path, name: str) -> list[Path]:
         raise RegardError(f"{model.name} has no attention to look at: neither its encoder nor its pooling attends.")
     title = f"{model.name} · test set {number} · {described(answer)}"
     png = folder / f"{name}.png"
-    if model.recipe.task in SPATIAL:
+    if model.task.spatial:
         looks = [looks_of(path, weights) for path, weights in seen.items() if to_elements(path)]
         looks_png(sets.elements[0], looks, png, title)
         return [png]
     drawn = [png]
-    if sets.elements.ndim > 3:
+    if len(model.task.element) > 1:
         drawn.append(folder / f"{name}-images.png")
         looks = [looks_of(path, weights) for path, weights in seen.items() if to_elements(path)]
         image_looks_png(sets.elements[0], looks, drawn[-1], title)
-    view = AttentionView(title, described_set(sets), described(answer), labelled(seen, element_names(sets)))
+    view = AttentionView(title, described_set(sets), described(answer), labelled(seen, model.task.element_names(sets)))
     attention_png(view, png)
     page = folder / f"{name}.html"
     page.write_text(attention_page(view), encoding="utf-8")
@@ -80,20 +81,6 @@ def labelled(seen: dict[str, np.ndarray], elements: list[str]) -> list[Attention
     return maps
 
 
-def element_names(sets: Sets) -> list[str]:
-    """A short name for every element of a set: its number where it is one, else what is known of it."""
-    size = int(sets.sizes[0])
-    if sets.elements.shape[2:] == (1,):
-        return [f"{value:.1f}" for value in sets.elements[0, :size, 0]]
-    if "character" in sets.truth:
-        _, which = np.unique(sets.truth["character"][0, :size], return_inverse=True)
-        return [f"character {chr(97 + i)}" for i in which]
-    for key in ("fits", "outlier"):
-        if key in sets.truth:
-            return [f"{i}{f' ({key})' if sets.truth[key][0, i] else ''}" for i in range(size)]
-    return [str(i) for i in range(size)]
-
-
 def described_set(sets: Sets) -> str:
     return f"a set of {int(sets.sizes[0])}"
 
@@ -114,18 +101,12 @@ def draw_clusterings(model: SetModel, path: Path, count: int = 10) -> None:
     panels = []
     for row, mixture in enumerate(found):
         points = sets.elements[row, : sets.sizes[row]]
+        nearest = assign(torch.from_numpy(points)[None], Padded.whole(1, len(points)), mixture)[0].numpy()
         ours = plain(mixture.log_weights.exp()), plain(mixture.means), plain(mixture.sigmas)
         truth = tuple(sets.truth[key][row] for key in ("weights", "means", "sigmas"))
-        panels.append(Clustering(points, nearest(points, *ours), ours, (truth[0], truth[1], truth[2])))
+        panels.append(Clustering(points, nearest, ours, (truth[0], truth[1], truth[2])))
     clusterings_png(panels, path, f"{model.name}: solid, what was found; dotted, what drew the points")
 
 
 def plain(part: Tensor) -> np.ndarray:
     return to_numpy(part[0])
-
-
-def nearest(points: np.ndarray, weights: np.ndarray, means: np.ndarray, sigmas: np.ndarray) -> np.ndarray:
-    """The likeliest component of each point."""
-    distance = (((points[:, None] - means) / sigmas) ** 2).sum(axis=-1)
-    likeliest: np.ndarray = (np.log(weights) - np.log(sigmas).sum(axis=-1) - distance / 2).argmax(axis=1)
-    return likeliest

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from regard.config import SetRecipe
 from regard.data.sets import Sets
+from regard.data.sets.checking import as_sets
 from regard.errors import RegardError
 from regard.nn.attention import capture
-from regard.tasks.sets import Scores, SetBatch, SetTask, as_sets
+from regard.tasks.sets import Scores, SetBatch, SetTask
 from regard.tasks.task import move
 
 
@@ -35,16 +36,11 @@ class SetModel:
     def name(self) -> str:
         return self.recipe.name
 
-    @property
-    def element(self) -> np.ndarray:
-        """An element of the kind that the model takes, all zeros."""
-        shape: tuple[int, ...] = self.task.element
-        return np.zeros(shape, dtype=np.uint8 if len(shape) > 1 else np.float32)
-
-    def predict(self, sets: Sequence[np.ndarray]) -> list[Any]:
-        """What the model makes of each set, an array with an element a row: the largest number, how many unique
-        characters, a `Mixture`, the place of the outlier, a class, or the probability that the door opens."""
-        batch = self.batch(as_sets(sets, self.element))
+    def predict(self, sets: Sequence[Any]) -> list[Any]:
+        """What the model makes of each set, an array with an element a row, pixels from 0 to 255: the largest number,
+        how many unique characters, a `Mixture`, the place of the outlier, a class, or the probability that the door
+        opens."""
+        batch = self.batch(as_sets(sets, self.task.element))
         return self.task.answers(self.output(batch), batch.layout)
 
     def test_sets(self, numbers: Sequence[int]) -> Sets:

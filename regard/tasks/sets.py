@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -14,9 +14,7 @@ from torch import Tensor, nn
 from regard.config import SetRecipe
 from regard.data.sets import SetOrder, Sets, Source, Stream, stream
 from regard.data.sets.stream import HELD_OUT_BLOCK
-from regard.errors import RegardError
 from regard.nn.layout import Padded
-from regard.nn.masks import length_mask
 from regard.tasks.task import Validation, move, pin
 
 R = TypeVar("R", bound=SetRecipe)
@@ -35,16 +33,15 @@ class SetBatch:
     @classmethod
     def of(cls, sets: Sets, numbers: np.ndarray) -> SetBatch:
         """Some sets as tensors, in the rectangle that they come in."""
-        size = sets.elements.shape[1]
-        full = bool((sets.sizes == size).all())
-        sizes = torch.from_numpy(sets.sizes)
-        layout = Padded(length_mask(sizes, size), torch.arange(size)[None], size, full=full)
+        layout = Padded.of(sets.sizes, sets.elements.shape[1])
         x, target = torch.from_numpy(sets.elements), torch.from_numpy(sets.target)
-        return cls(x, layout, target, len(sets), numbers, (*sets.elements.shape, int(full)))
+        return cls(x, layout, target, len(sets), numbers, (*sets.elements.shape, int(layout.full)))
 
 
 class SetTask(ABC, Generic[R]):
     """One recipe's sets and model. Files are read when their sets are asked for."""
+
+    spatial: ClassVar[bool] = False  # whether elements are points of a space that can be drawn
 
     def __init__(self, recipe: R) -> None:
         self.recipe = recipe
@@ -64,7 +61,7 @@ class SetTask(ABC, Generic[R]):
     @property
     @abstractmethod
     def element(self) -> tuple[int, ...]:
-        """The shape of an element."""
+        """The shape of an element; more than one axis is an image's."""
 
     @abstractmethod
     def build(self) -> nn.Module:
@@ -84,6 +81,10 @@ class SetTask(ABC, Generic[R]):
     @abstractmethod
     def answers(self, output: Tensor, layout: Padded) -> list[Any]:
         """What a user is told of each set."""
+
+    def element_names(self, sets: Sets) -> list[str]:
+        """A short name for every element of a single set: by default its number."""
+        return [str(i) for i in range(int(sets.sizes[0]))]
 
     def summary(self, values: dict[str, np.ndarray]) -> Scores:
         """Scores of all held-out sets together: by default the means of what was measured."""
@@ -145,21 +146,3 @@ class SetTask(ABC, Generic[R]):
 
 def to_numpy(tensor: Tensor) -> np.ndarray:
     return tensor.detach().float().cpu().numpy()
-
-
-def as_sets(arrays: Sequence[np.ndarray], like: np.ndarray) -> Sets:
-    """Arrays of one element a row as sets. `like`: an element of the kind that the model was trained on."""
-    if not len(arrays):
-        raise RegardError("There are no sets: give a list with an array of elements for each.")
-    sizes = np.array([len(array) for array in arrays])
-    elements = np.zeros((len(arrays), int(sizes.max()), *like.shape), dtype=like.dtype)
-    for row, array in enumerate(arrays):
-        array = np.asarray(array)
-        if len(array) and array.shape[1:] != like.shape:
-            raise RegardError(
-                f"Set {row} has elements of shape {array.shape[1:]}, but the model was trained on {like.shape}."
-            )
-        if not np.isfinite(array).all():
-            raise RegardError(f"Set {row} has a value that is not a finite number.")
-        elements[row, : len(array)] = array
-    return Sets(elements, sizes, np.zeros(len(arrays), dtype=np.int64))

@@ -48,6 +48,10 @@ class UniqueCharactersTask(SetTask[UniqueCharactersRecipe]):
     def answers(self, output: Tensor, layout: Padded) -> list[int]:
         return [int(rate) for rate in rate_of(output).tolist()]
 
+    def element_names(self, sets: Sets) -> list[str]:
+        _, which = np.unique(sets.truth["character"][0, : sets.sizes[0]], return_inverse=True)
+        return [f"character {chr(ord('a') + i)}" for i in which]
+
 
 def rate_of(output: Tensor) -> Tensor:
     """λ of each set: (B, 1, 1) → (B,)."""

@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
-from regard.config import LabelRecipe, differences
+from regard.config import LabelRecipe, resolve_as
 from regard.data.labels import Example, Vocabulary, has, load
 from regard.errors import RegardError
 from regard.evaluate.bleu import Score
 from regard.tasks.labelling import Labelling, LabelTask, build
 from regard.training import checkpoint, ranks
 from regard.training.device import pick
-from regard.training.load import load_weights
+from regard.training.load import check_alike, load_weights
 from regard.training.run import Run, write_atomically
 from regard.view import loss_curve_png
 
@@ -35,12 +35,13 @@ def prepare(recipe: LabelRecipe, run: Run, parent: Run | None, say: Callable[[st
     ranks.lead(keep_words)
     task = LabelTask(recipe, words_of(run), train, load(recipe, "valid"))
     if parent:
-        theirs = parent.recipe
-        changed = differences(recipe.model, theirs.model) if isinstance(theirs, LabelRecipe) else ["task"]
-        if changed:
-            raise RegardError(f"init = {parent.path} is another model, make [model] match it: {'; '.join(changed)}.")
+        check_alike(parent, recipe.model, recipe_of(parent).model)
         checkpoint.copy_weights(task.model, load_weights(parent))
     return task
+
+
+def recipe_of(run: Run) -> LabelRecipe:
+    return resolve_as(LabelRecipe, run.recipe_file)
 
 
 def words_of(run: Run) -> Vocabulary:
@@ -51,8 +52,7 @@ def open_labelling(runs: Sequence[Run], weights: str, device: str) -> Labelling:
     if len(runs) > 1:
         raise RegardError("Labels are found by one run alone: give a single one.")
     (run,) = runs
-    recipe, vocabulary = run.recipe, words_of(run)
-    assert isinstance(recipe, LabelRecipe)
+    recipe, vocabulary = recipe_of(run), words_of(run)
     model = build(recipe, vocabulary)
     checkpoint.copy_weights(model, load_weights(run, weights))
     return Labelling(recipe, model.to(pick(device)).eval(), vocabulary)

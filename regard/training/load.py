@@ -8,10 +8,12 @@ from typing import Any
 
 from torch import Tensor
 
+from regard.config import differences
 from regard.errors import RegardError
 from regard.training import checkpoint
 from regard.training.run import Run
 
+MAY_DIFFER = {"preset", "dropout", "attn_dropout", "ff_dropout", "block_heads", "block_d_ff"}  # from the run init names
 WEIGHTS = ("auto", "averaged", "ema", "best", "last")
 
 
@@ -25,6 +27,14 @@ def load(run: str | Path | Sequence[str | Path], weights: str = "auto", device: 
 
     runs = [Run.open(one) for one in ([run] if isinstance(run, (str, Path)) else run)]
     return kind_of(runs[0].recipe.task).open(runs, weights, device)
+
+
+def check_alike(parent: Run, ours: Any, theirs: Any, section: str = "model") -> None:
+    """That the weights of the run that `init` names are of such a model as ours. Dropout may differ; what the weights
+    mean may not. `ours`, `theirs`: the section that says how the two are made."""
+    changed = [line for line in differences(ours, theirs) if line.split(":")[0] not in MAY_DIFFER]
+    if changed:
+        raise RegardError(f"init = {parent.path} is another model, make [{section}] match it: {'; '.join(changed)}.")
 
 
 def load_weights(run: Run, which: str = "auto") -> dict[str, Tensor]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from regard.config import PairModel, PairRecipe, ParsingRecipe, differences
+from regard.config import PairModel, PairRecipe, ParsingRecipe
 from regard.data.corpus import load_required, test_splits
 from regard.data.tokenizer import TokenizerPair
 from regard.decode.mask_predict import MaskPredictor
@@ -23,13 +23,12 @@ from regard.tasks.mask_predict import MaskPredictTask
 from regard.tasks.scoring import Evaluation, evaluate
 from regard.training import checkpoint, ranks
 from regard.training.device import pick
-from regard.training.load import load_weights
+from regard.training.load import check_alike, load_weights
 from regard.training.run import Run, write_atomically
 from regard.view import loss_curve_png
 
 TASKS: dict[str, translation.Kind] = {"translation": translation.TranslationTask, "mask_predict": MaskPredictTask}
 TRANSLATORS: dict[str, type[Translator]] = {"translation": Translator, "mask_predict": MaskPredictor}
-MAY_DIFFER = {"preset", "dropout", "attn_dropout", "ff_dropout", "block_heads", "block_d_ff"}  # from the run init names
 HEADS = "block_heads."  # how the names of their parameters begin
 
 
@@ -43,14 +42,12 @@ def prepare(recipe: PairRecipe, run: Run, parent: Run | None, say: Callable[[str
 
 
 def start_from(other: Run, ours: PairModel, model: nn.Module, of_other: PairModel) -> None:
-    """Take the weights of another run (fine-tuning). Dropout may differ; what the weights mean may not.
+    """Take the weights of another run (fine-tuning).
 
     `ours`, `of_other`: how the two models are made. Block heads may differ too: those of another shape, or none, are
     left aside, and ours begin anew.
     """
-    changed = [line for line in differences(ours, of_other) if line.split(":")[0] not in MAY_DIFFER]
-    if changed:
-        raise RegardError(f"init = {other.path} is another model, make [model] match it: {'; '.join(changed)}.")
+    check_alike(other, ours, of_other)
     tensors = load_weights(other)
     their_heads, our_heads = (
         {name: tensor for name, tensor in some.items() if name.startswith(HEADS)}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from regard.config import Recipe, SetRecipe, resolve_as
+from regard.config.set_tasks import ImageSetRecipe
 from regard.errors import RegardError
 from regard.tasks.anomaly import AnomalyTask
 from regard.tasks.clustering import ClusteringTask
@@ -19,7 +20,7 @@ from regard.tasks.sets import SetTask
 from regard.tasks.unique_characters import UniqueCharactersTask
 from regard.training import checkpoint
 from regard.training.device import pick
-from regard.training.load import load_weights
+from regard.training.load import check_alike, load_weights
 from regard.training.run import Run, write_atomically
 from regard.view import loss_curve_png
 
@@ -41,14 +42,23 @@ def prepare(recipe: SetRecipe, run: Run, parent: Run | None, say: Callable[[str]
     """The task, with the weights of the run it starts from, if there is one."""
     task = check_data(recipe)
     if parent:
+        theirs = recipe_of(parent)
+        check_alike(parent, recipe.model, theirs.model)
+        if isinstance(recipe, ImageSetRecipe) and isinstance(theirs, ImageSetRecipe):
+            check_alike(parent, recipe.images, theirs.images, "images")
         checkpoint.copy_weights(task.model, load_weights(parent))
     return task
+
+
+def recipe_of(run: Run) -> SetRecipe:
+    return resolve_as(SetRecipe, run.recipe_file)
 
 
 def open_model(runs: Sequence[Run], weights: str, device: str) -> SetModel:
     if len(runs) > 1:
         raise RegardError("Runs on sets are opened one at a time.")
-    task = TASKS[runs[0].recipe.task](resolve_as(SetRecipe, runs[0].recipe_file))
+    recipe = recipe_of(runs[0])
+    task = TASKS[recipe.task](recipe)
     checkpoint.copy_weights(task.model, load_weights(runs[0], weights))
     return SetModel(task, pick(device))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.sets import PEER, SYSTEMS, Setting, describe, draw, exponent, markdown, measure, run, sizes
+from benchmarks.sets import PEER, SYSTEMS, Setting, describe, draw, exponents, markdown, measure, run, sizes
 
 TINY = Setting(d_model=8, n_heads=2, n_inducing=3, threads=1)
 
@@ -22,9 +22,9 @@ def test_every_system_of_ours_is_measured(name: str) -> None:
 
 
 def test_the_slope_of_a_power_is_its_exponent() -> None:
-    points = [{"n": n, "seconds": 3e-6 * n**2} for n in sizes(10_000)]
-    assert exponent(points, "seconds") == pytest.approx(2)
-    assert exponent(points[:2], "seconds") is None
+    points = [{"n": n, "seconds": 3e-6 * n**2, "processor": 1e-6 * n**2, "bytes": 5 * n} for n in sizes(10_000)]
+    assert exponents(points) == pytest.approx({"seconds": 2, "processor": 2, "bytes": 1})
+    assert set(exponents(points[:2]).values()) == {None}
 
 
 def test_sizes_go_up_by_half_powers_of_ten() -> None:
@@ -42,7 +42,7 @@ def test_a_run_leaves_a_table_a_picture_and_why_a_curve_ended(tmp_path: Path) ->
 
 def test_exponents_are_shown(tmp_path: Path) -> None:
     points = [{"n": n, "seconds": 1e-5 * n, "processor": 1e-5 * n, "bytes": 1000 * n} for n in sizes(10_000)]
-    curve = {"points": points, "ended": "", "exponents": {key: exponent(points, key) for key in ("processor", "bytes")}}
+    curve = {"points": points, "ended": "", "exponents": exponents(points)}
     result = {
         "setting": vars(TINY), "precision": "float32", "machine": "a machine", "versions": {}, "difference": None,
         "curves": {"ISAB": curve},

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from regard.config import LabelDataConfig, resolve_as
+from regard.config import LabelDataConfig, TreebankConfig, resolve_as
 from regard.config.labels import LabelRecipe
-from regard.data.labels import BOTH, UNKNOWN, Example, Vocabulary, generated, has, load
+from regard.data.generated.labels import BOTH, generate
+from regard.data.labels import UNKNOWN, Example, Vocabulary, has, load
+from regard.data.treebank import SPLITS, split_file
 from regard.errors import RegardError
 
 SENTIMENT = """\
@@ -59,19 +61,41 @@ def test_lines_have_a_label_or_a_tag_for_each_word(tmp_path: Path) -> None:
         load(recipe(tmp_path, "no tab\n"), "train")
 
 
+def tagging(folder: Path, trees: list[str], **data: Any) -> LabelRecipe:
+    (folder / "bank.txt").write_text("\n".join(trees) + "\n", encoding="utf-8")
+    files = {"form": "trees", "train": [str(folder / "bank.txt")], **data}
+    return resolve_as(LabelRecipe, {"task": "tagging", "data": files})
+
+
+def first_words(asked: LabelRecipe) -> dict[str, list[str]]:
+    return {split: [each.words[0] for each in load(asked, split)] for split in SPLITS}
+
+
 def test_a_treebank_is_split_by_documents(tmp_path: Path) -> None:
-    trees = [f"d{i:02}\t(S (NN w{i}) (-NONE- *t*) (VB go))" for i in range(20) for _ in range(2)]
-    (tmp_path / "bank.txt").write_text("\n".join(trees) + "\n", encoding="utf-8")
-    asked = resolve_as(
-        LabelRecipe, {"task": "tagging", "data": {"form": "trees", "train": [str(tmp_path / "bank.txt")]}}
-    )
-    parts = {split: {each.words[0] for each in load(asked, split)} for split in ("train", "valid", "test")}
-    assert parts["test"] == {"w9", "w19"}
-    assert parts["valid"] == {"w0", "w10"}
-    assert len(parts["train"]) == 16
-    assert not parts["train"] & (parts["test"] | parts["valid"])
-    assert load(asked, "test")[0] == Example(("w9", "go"), ("NN", "VB"))  # traces are not words
+    """As parsing splits it: the tenth of them is for test, the one after that for validation."""
+    trees = [f"d{i:02}\t(S (NN w{i}) (-NONE- *t*) (VB go))" for i in range(1, 23) for _ in range(2)]
+    asked = tagging(tmp_path, trees)
+    parts = first_words(asked)
+    assert parts["test"] == ["w10", "w10", "w20", "w20"]
+    assert parts["valid"] == ["w11", "w11", "w21", "w21"]
+    assert len(parts["train"]) == 2 * 18
+    split = split_file(tmp_path / "bank.txt", "every 10", TreebankConfig())
+    assert parts == {name: [tree.words[0] for tree in part] for name, part in split.items()}
+    assert load(asked, "test")[0] == Example(("w10", "go"), ("NN", "VB"))  # traces are not words
     assert has(asked.data, "test")
+
+
+def test_a_treebank_without_documents_is_split_tree_by_tree(tmp_path: Path) -> None:
+    parts = first_words(tagging(tmp_path, [f"(S (NN w{i}) (VB go))" for i in range(1, 13)]))
+    assert parts["test"] == ["w10"]
+    assert parts["valid"] == ["w11"]
+    assert parts["train"] == [f"w{i}" for i in (*range(1, 10), 12)]
+
+
+def test_a_treebank_beside_others_is_whole(tmp_path: Path) -> None:
+    trees = [f"(S (NN w{i}) (VB go))" for i in range(1, 13)]
+    bank = [str(tmp_path / "bank.txt")]
+    assert all(len(found) == 12 for found in first_words(tagging(tmp_path, trees, valid=bank, test=bank)).values())
 
 
 def test_a_text_that_is_missing_is_named(tmp_path: Path) -> None:
@@ -89,24 +113,24 @@ def test_data_without_the_tasks_labels_is_refused(task: str, data: dict[str, str
 
 
 def test_generated_texts_follow_from_their_split() -> None:
-    assert generated("polarity", "train", 50) == generated("polarity", "train", 60)[:50]
-    assert generated("polarity", "train", 50) != generated("polarity", "test", 50)
+    assert generate("polarity", "train", 50) == generate("polarity", "train", 60)[:50]
+    assert generate("polarity", "train", 50) != generate("polarity", "test", 50)
 
 
 def test_polarity_is_a_matter_of_order() -> None:
     """Some sentences have the same words and opposite labels."""
     labels: dict[tuple[str, ...], set[str]] = {}
-    for each in generated("polarity", "train", 20_000):
-        labels.setdefault(tuple(sorted(each.words)), set()).update(each.labels)
+    for words, verdict in generate("polarity", "train", 20_000):
+        labels.setdefault(tuple(sorted(words)), set()).update(verdict)
     assert any(len(found) == 2 for found in labels.values())
-    count = Counter(each.labels[0] for each in generated("polarity", "train", 2_000))
+    count = Counter(verdict for _, (verdict,) in generate("polarity", "train", 2_000))
     assert min(count.values()) > 900
 
 
 def test_word_classes_are_a_matter_of_neighbours() -> None:
     tags: dict[str, set[str]] = {}
-    for each in generated("word-classes", "train", 500):
-        for word, tag in zip(each.words, each.labels, strict=True):
+    for words, found in generate("word-classes", "train", 500):
+        for word, tag in zip(words, found, strict=True):
             tags.setdefault(word, set()).add(tag)
     assert all(len(tags[word]) == 3 for word in BOTH)
     assert all(len(found) == 1 for word, found in tags.items() if word not in BOTH)

@@ -13,14 +13,14 @@ from regard.data.sets import SetOrder, Sets, Source, stream
 from regard.data.sets.anomalies import ATTRIBUTES, flickr8k
 from regard.data.sets.bags import KeyChains
 from regard.data.sets.characters import omniglot
-from regard.data.sets.clouds import ShapeClouds, digits, modelnet40, rotations
+from regard.data.sets.clouds import CLASSES, ShapeClouds, digits, modelnet40, rotations
 from regard.data.sets.maximum import Numbers
 from regard.data.sets.mixtures import Mixtures
 from regard.data.sets.shapes import SHAPES
 from regard.errors import RegardError
 
 GENERATED: list[Source] = [
-    Numbers(1, 10, 100.0), Mixtures(20, 60, 4, 4.0, 0.3), KeyChains(5, 20, "both", 10, 16, 0.5), ShapeClouds(40, 0.05),
+    Numbers(1, 10, 100.0), Mixtures(20, 59, 4, 4.0, 0.3), KeyChains(5, 20, "both", 10, 16, 0.5), ShapeClouds(40, 0.05),
 ]  # fmt: skip
 
 
@@ -92,9 +92,10 @@ def test_the_largest_number_is_the_target_and_sizes_are_uniform() -> None:
 
 
 def test_mixtures_have_the_papers_moments() -> None:
-    sets = drawn(Mixtures(100, 500, 4, 4.0, 0.3), 400)
+    sets = drawn(Mixtures(100, 499, 4, 4.0, 0.3), 400)
     assert sets.sizes.min() >= 100
     assert sets.sizes.max() <= 499
+    assert set(drawn(Mixtures(3, 5, 4, 4.0, 0.3), 100).sizes) == {3, 4, 5}
     weights, means = sets.truth["weights"], sets.truth["means"]
     assert weights.sum(axis=1) == pytest.approx(np.ones(400), abs=1e-5)
     assert weights.var() == pytest.approx(3 / 80, abs=0.005)  # Dir(1, 1, 1, 1): K − 1 over K² (K + 1)
@@ -199,6 +200,12 @@ def test_modelnet_is_read_from_its_usual_files(tmp_path: Path) -> None:
     assert sets.elements[3] == pytest.approx(expected, abs=1e-4)
     with pytest.raises(RegardError, match="have 64 points"):
         modelnet40(folder, "train", 100)
+    names = tmp_path / "shape_names.txt"
+    names.write_text("\n".join(CLASSES["modelnet40"]) + "\n", encoding="utf-8")
+    assert modelnet40(folder, "test", 16).count == 20
+    names.write_text("airplane\nbanana\n", encoding="utf-8")
+    with pytest.raises(RegardError, match="other classes than ModelNet40's, airplane to xbox"):
+        modelnet40(folder, "test", 16)
 
 
 def test_files_that_are_missing_are_named() -> None:

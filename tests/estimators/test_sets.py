@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import regard
 from regard import RegardError, SetTransformerClassifier, SetTransformerClusterer, SetTransformerRegressor
@@ -154,6 +155,26 @@ def test_saved_estimators_answer_as_before(
             assert np.array_equal(before, after)
 
 
+def test_parameters_may_be_numpy_s_numbers(tmp_path: Path) -> None:
+    """As a search over np.arange and np.logspace gives them."""
+    X, y = numbers(10)
+    plain = {"d_model": 8, "max_epochs": 2, "dropout": 0.25, "random_state": 3, "layer_norm": True, "device": "cpu"}
+    theirs = {name: np.array(value)[()] for name, value in plain.items() if name != "device"}
+    made = SetTransformerRegressor(**{**BRIEF, **theirs, "device": torch.device("cpu")}).fit(X, y)
+    made.save(tmp_path / "model")
+    again = SetTransformerRegressor.load(tmp_path / "model", device="cpu")
+    assert np.array_equal(again.predict(X), made.predict(X))
+    assert np.array_equal(again.predict(X), SetTransformerRegressor(**{**BRIEF, **plain}).fit(X, y).predict(X))
+    assert {name: again.get_params()[name] for name in plain} == plain
+    assert all(type(again.get_params()[name]) is type(value) for name, value in plain.items())
+
+
+@pytest.mark.parametrize("n_clusters", [0, "2", 2.5])
+def test_clusters_are_a_whole_number(n_clusters: Any) -> None:
+    with pytest.raises(RegardError, match=r"^n_clusters = .* must be a whole number of at least 1"):
+        SetTransformerClusterer(**BRIEF, n_clusters=n_clusters).fit(GOOD)
+
+
 def test_what_cannot_be_loaded_or_saved_is_explained(tmp_path: Path) -> None:
     X, y = numbers(10)
     with pytest.raises(RegardError, match="is not fitted yet"):
@@ -174,7 +195,7 @@ def test_what_cannot_be_loaded_or_saved_is_explained(tmp_path: Path) -> None:
     with pytest.raises(RegardError, match="checksum does not match"):
         SetTransformerRegressor.load(tmp_path / "model")
     made.set_params(random_state=np.random.RandomState(0))
-    with pytest.raises(RegardError, match="set random_state to a number"):
+    with pytest.raises(RegardError, match=r"random_state = RandomState.* cannot be saved: set random_state to"):
         made.save(tmp_path / "model")
 
 
@@ -246,6 +267,14 @@ def test_bad_labels_are_refused(y: Any, words: str) -> None:
         ({"max_epochs": 0}, "max_epochs = 0 must be at least 1"),
         ({"learning_rate": 0.0}, "learning_rate = 0.0 must be above 0"),
         ({"validation_fraction": 1.5}, "validation_fraction = 1.5 must lie between"),
+        ({"validation_fraction": None}, "^validation_fraction must be a number, not None"),
+        ({"max_epochs": "3"}, "^max_epochs must be a whole number, not '3'"),
+        ({"max_epochs": 2.5}, "^max_epochs must be a whole number, not 2.5"),
+        ({"batch_size": 2.0}, "^batch_size must be a whole number, not 2.0"),
+        ({"learning_rate": "fast"}, "^learning_rate must be a number, not 'fast'"),
+        ({"early_stopping": "yes"}, "^early_stopping must be true or false, not 'yes'"),
+        ({"n_layers": 2.0}, "^n_layers must be a whole number, not 2.0"),
+        ({"random_state": -1}, "^random_state = -1 must be None, a whole number from 0 on"),
         ({"d_model": 9}, "d_model = 9 is not a multiple"),
         ({"loss": "huber"}, "loss = 'huber' must be"),
         ({"device": "nowhere"}, "device 'nowhere' cannot be used"),

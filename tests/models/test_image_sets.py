@@ -28,6 +28,14 @@ def test_the_papers_convolutions_and_linear_maps() -> None:
     assert [part.out_features for part in faces.maps] == [1024, 512, 256, 256]
 
 
+def test_images_may_be_as_narrow_as_colours_are_few() -> None:
+    torch.manual_seed(0)
+    grey = torch.randint(0, 256, (2, 5, 4, 4), dtype=torch.uint8)
+    assert ImageEncoder(SMALL, 4, 1).eval()(grey).shape == (2, 5, 8)
+    six_bands = torch.randint(0, 256, (2, 5, 4, 4, 6), dtype=torch.uint8)
+    assert ImageEncoder(SMALL, 4, 6).eval()(six_bands).shape == (2, 5, 8)
+
+
 def test_scores_go_with_the_images_wherever_they_stand() -> None:
     torch.manual_seed(0)
     model = OutlierFinder(SMALL, SETS, 12, 3).eval()

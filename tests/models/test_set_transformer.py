@@ -75,7 +75,7 @@ ROWS: list[tuple[dict[str, Any], int, int, int]] = [
     ),
     # Table 3, rFF + pool: FC128r ×4, mean, FC128r ×3, FC(4 · 5)
     (
-        {"encoder": "rff", "pooling": "mean", "n_layers": 4, "head_layers": 3, "last_relu": True, "n_outputs": 4},
+        {"encoder": "rff", "pooling": "mean", "n_layers": 4, "head_layers": 3, "last_activation": True, "n_outputs": 4},
         2, 5, (2 * 128 + 128) + 6 * (128 * 128 + 128) + 128 * 20 + 20,
     ),
 ]  # fmt: skip

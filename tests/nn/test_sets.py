@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from regard.models.set_transformer import RowLayer
 from regard.nn import sets
 from regard.nn.attention import capture
-from regard.nn.layout import Layout, Packed, Padded
-from regard.nn.sets import ISAB, MAB, PMA, RFF, SAB, DotprodPool, Pool, RFFp, groups
+from regard.nn.layout import Packed, Padded
+from regard.nn.sets import ISAB, MAB, PMA, SAB, DotprodPool, Pool, RFFp, groups
 
 D_IN, D = 3, 8
 OPTIONS = [
@@ -24,17 +25,10 @@ OPTIONS = [
 ]
 
 
-class Blind(RFF):
-    """rFF under the signature of the other layers."""
-
-    def forward(self, x: Tensor, layout: Layout | None = None) -> Tensor:
-        return super().forward(x)
-
-
 EQUIVARIANT: dict[str, Callable[[dict], nn.Module]] = {
     "sab": lambda options: SAB(D_IN, D, 2, **options),
     "isab": lambda options: ISAB(D_IN, D, 2, 4, **options),
-    "rff": lambda options: Blind([D_IN, D, D]),
+    "rff": lambda options: RowLayer([D_IN, D, D]),
     "rffp mean": lambda options: RFFp(D_IN, D, "mean"),
     "rffp max": lambda options: RFFp(D_IN, D, "max", "elu"),
 }
@@ -111,6 +105,24 @@ def test_packed_is_padded_and_padding_changes_nothing(
     assert theirs.grad is not None
     torch.testing.assert_close(padded.real(theirs.grad), ours.grad, atol=1e-4, rtol=1e-4)
     assert torch.equal(theirs.grad[~wide.mask], torch.zeros_like(theirs.grad[~wide.mask]))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_padding_that_is_cleared_may_hold_anything(name: str) -> None:
+    """In value and in every gradient."""
+    lengths, block = [3, 0, 5], ALL[name](OPTIONS[-1])
+    x, padded = Packed.of(lengths).pad(drawn(3, lengths)), Padded.of(lengths)
+    assert torch.equal(padded.cleared(x), x)
+    outcomes = []
+    for rubbish in (0.0, float("nan"), float("inf")):
+        given = torch.where(padded.mask[..., None], x, rubbish).requires_grad_()
+        out = block(padded.cleared(given), padded)
+        real = padded.real(out) if name in EQUIVARIANT else out
+        wanted = [given, *block.parameters()]
+        outcomes.append((real, *torch.autograd.grad((real**2).sum(), wanted)))
+    for other in outcomes[1:]:
+        for ours, theirs in zip(outcomes[0], other, strict=True):
+            assert torch.equal(ours, theirs)
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -16,10 +16,11 @@ import regard
 from regard.cli import app
 from regard.config import resolve_as
 from regard.config.labels import LabelRecipe
-from regard.data.labels import Example, Vocabulary, generated
+from regard.data.generated.labels import generate
+from regard.data.labels import Example, Vocabulary
 from regard.errors import RegardError
 from regard.evaluate.accuracy import accuracy
-from regard.tasks.labelling import Labelling, LabelTask, total_loss
+from regard.tasks.labelling import Labelling, LabelTask
 from regard.training.start import fit
 
 QUIET = Console(quiet=True)
@@ -87,7 +88,7 @@ def test_a_run_is_loaded_and_predicts(runs: dict[str, Path]) -> None:
 
 def test_predictions_do_not_depend_on_company(runs: dict[str, Path]) -> None:
     model = regard.load(runs["cnn"])
-    texts = [" ".join(each.words[: 3 + i % 8]) for i, each in enumerate(generated("polarity", "test", 40))]
+    texts = [" ".join(words[: 3 + i % 8]) for i, (words, _) in enumerate(generate("polarity", "test", 40))]
     together = model.probabilities([text.split() for text in texts])
     for text, found in zip(texts, together, strict=True):
         np.testing.assert_allclose(model.probabilities([text.split()])[0], found, atol=1e-5)
@@ -113,7 +114,7 @@ def test_a_resumed_run_ends_with_the_same_weights(body: str, tmp_path: Path) -> 
 def task(layout: str = "padded") -> LabelTask:
     values = recipe("tagging", "recurrent", layout=layout)
     resolved = resolve_as(LabelRecipe, values)
-    train = generated("word-classes", "train", 50)
+    train = [Example(*drawn) for drawn in generate("word-classes", "train", 50)]
     return LabelTask(resolved, Vocabulary.of(train, resolved.data), train, train[:5])
 
 
@@ -121,12 +122,14 @@ def test_the_loss_is_a_sum_over_labels() -> None:
     one, cpu = task(), torch.device("cpu")
     numbers = np.arange(10)
     whole = one.batch(numbers, cpu)
-    assert whole.n_tokens == one.n_tokens(numbers) == sum(len(x.labels) for x in generated("word-classes", "train", 10))
+    assert (
+        whole.n_tokens == one.n_tokens(numbers) == sum(len(tags) for _, tags in generate("word-classes", "train", 10))
+    )
     one.model.eval()
-    parts = [total_loss(one.model, one.batch(part, cpu)) for part in (numbers[:3], numbers[3:])]
-    torch.testing.assert_close(sum(parts), total_loss(one.model, whole))
+    parts = [one.loss(one.batch(part, cpu)) for part in (numbers[:3], numbers[3:])]
+    torch.testing.assert_close(sum(parts), one.loss(whole))
     packed = task("packed").batch(numbers, cpu)
-    torch.testing.assert_close(total_loss(one.model, packed), total_loss(one.model, whole))
+    torch.testing.assert_close(one.loss(packed), one.loss(whole))
 
 
 def test_a_label_that_training_never_saw_is_never_right() -> None:

@@ -7,7 +7,7 @@ from random import Random
 
 from rich.console import Console
 
-from regard.data.labels import BLAME, PRAISE, THINGS
+from regard.data.generated.labels import BLAME, PRAISE, THINGS
 from regard.training.start import fit
 
 

@@ -12,7 +12,9 @@ import torch
 from set_files import write_flickr8k, write_omniglot
 
 from regard.config import resolve
+from regard.data.sets.shapes import SHAPES
 from regard.errors import RegardError
+from regard.nn.layout import Padded
 from regard.nn.mixture import Mixture
 from regard.tasks.anomaly import AnomalyTask
 from regard.tasks.clustering import ClusteringTask, oracle
@@ -112,6 +114,9 @@ def test_keys_are_found_and_looked_at() -> None:
 def test_attention_is_scored_where_the_door_opens() -> None:
     task = task_of(KeyChainTask, "key_chain", data={"rule": "any"}, model={"encoder": "rff"})
     ((sets, _),) = task.held_out("test", 20, CPU)
+    names = [task.element_names(sets.take(np.array([row]))) for row in range(len(sets))]
+    assert [len(row) for row in names] == sets.sizes.tolist()
+    assert [sum("fits" in name for name in row) for row in names] == sets.truth["fits"].sum(axis=1).tolist()
     perfect = looked_at(sets.truth["fits"].astype(float), sets)
     opens = sets.target == 1
     assert np.isnan(perfect["instance_top"]).tolist() == (~opens).tolist()
@@ -128,8 +133,16 @@ def test_shapes_are_told_apart() -> None:
     train(task, 200, 2e-3)
     assert task.evaluate("test", 300, CPU)["accuracy"] > 3 / 13
     (name,) = SetModel(task, CPU).predict([np.random.default_rng(0).standard_normal((40, 3))])
-    assert name in ("sphere", "bowl", "box", "disc", "tube", "cylinder", "cone", "torus", "tetrahedron", "helix",
-                    "cross", "saddle", "moebius")  # fmt: skip
+    assert name in SHAPES
+
+
+def test_a_class_is_called_by_its_name_where_its_files_are_not() -> None:
+    for source, label, name in (("modelnet40", 17, "guitar"), ("digits", 7, "7")):
+        data, model = {"source": source, "path": "/nowhere"}, {"encoder": "rff", "d_model": 8}
+        task = task_of(PointCloudsTask, "point_clouds", data=data, model=model)
+        output = torch.zeros(1, 1, task.model.d_out)
+        output[0, 0, label] = 1.0
+        assert task.answers(output, Padded.of([4])) == [name]
 
 
 def test_counting_is_by_the_mode_of_a_poisson(tmp_path: Path) -> None:
@@ -148,6 +161,26 @@ def test_counting_is_by_the_mode_of_a_poisson(tmp_path: Path) -> None:
     before = task.evaluate("test", 200, CPU)["loss"]
     train(task, 60, 3e-3)
     assert task.evaluate("test", 200, CPU)["loss"] < before
+
+
+def test_images_are_taken_as_bytes_or_not_at_all(tmp_path: Path) -> None:
+    data = {"path": str(write_omniglot(tmp_path)), "smallest": 3, "largest": 4}
+    model = {"encoder": "sab", "d_model": 16, "n_heads": 2, "n_layers": 1}
+    opened = SetModel(
+        task_of(UniqueCharactersTask, "unique_characters", data=data, model=model, images={"channels": 8}), CPU
+    )
+    images = opened.test_sets([0]).elements[0]
+    assert opened.predict([images]) == opened.predict([images.astype(float)]) == opened.predict([images.tolist()])
+    for wrong, pixel in ((images / 255 * 0.9, "0.9"), (images * 2.0, "510.0"), (images > 0, "(True|False)")):
+        words = (
+            rf"Set 1 has the pixel {pixel}, in element \d, at \(\d+, \d+\): images must be whole numbers from 0 to 255"
+        )
+        with pytest.raises(RegardError, match=words):
+            opened.predict([images, wrong])
+    with pytest.raises(
+        RegardError, match=r"Set 0 has shape \(\d, 28, 28, 1\): each set must be an \(n, 28, 28\) array"
+    ):
+        opened.predict([images[..., None]])
 
 
 def test_images_are_drawn_as_they_are_looked_at(tmp_path: Path) -> None:
@@ -207,13 +240,33 @@ def test_an_answer_does_not_depend_on_the_other_sets(clusterer: SetModel) -> Non
     torch.testing.assert_close(alone.means, beside.means, atol=1e-5, rtol=1e-5)
 
 
+BAD_SETS: list[tuple[Any, str]] = [
+    ([], "What was given has no sets: give a list of at least one"),
+    (None, r"What was given is a NoneType: give a list of sets, one \(n, 2\) array each"),
+    ("points", "What was given is a str"),
+    (np.zeros((4, 2)), r"one array of shape \(4, 2\): .* or an array of shape \(sets, n, 2\)"),
+    ([None], r"Set 0 has shape \(\): each set must be an \(n, 2\) array"),
+    ([np.full((4, 2), np.nan)], "Set 0 has a value that is not finite in float32, nan, in row 0, column 0"),
+    ([[[1, 2], [3]]], "Set 0 has rows of different lengths"),
+    ([[[1, None]]], "Set 0 has a value that is not finite in float32, None, in row 0, column 1"),
+    ([[["1", "2"]]], "Set 0 holds values that are not real numbers"),
+    ([[1, 2]], r"Set 0 has shape \(2,\)"),
+]
+
+
+def test_lists_and_empty_sets_may_be_asked_about(clusterer: SetModel) -> None:
+    first, none = clusterer.predict([[[1, 2], [3, 4]], []])
+    torch.testing.assert_close(first.means, clusterer.predict(np.array([[[1.0, 2.0], [3.0, 4.0]]]))[0].means)
+    assert none.means.isfinite().all()
+
+
 def test_bad_sets_are_refused_in_a_sentence(clusterer: SetModel) -> None:
     with pytest.raises(RegardError, match=r"Set 1 has elements of shape \(3,\), but the model was trained on \(2,\)"):
         clusterer.predict([np.zeros((4, 2)), np.zeros((4, 3))])
-    with pytest.raises(RegardError, match="Set 0 has a value that is not a finite number"):
-        clusterer.predict([np.full((4, 2), np.nan)])
-    with pytest.raises(RegardError, match="There are no sets"):
-        clusterer.predict([])
+    for given, words in BAD_SETS:
+        with pytest.raises(RegardError, match=words) as caught:
+            clusterer.predict(given)
+        assert "\n" not in str(caught.value)
     with pytest.raises(RegardError, match="There is no test set -1: they are numbered from 0 on"):
         clusterer.test_sets([-1])
 

@@ -114,6 +114,23 @@ def test_one_run_starts_from_another(tmp_path: Path) -> None:
     )
 
 
+def test_another_model_than_that_of_init_is_named_by_its_keys(tmp_path: Path) -> None:
+    recipe = {"task": "max_regression", "model": {"encoder": "rff", "d_model": 8, "n_heads": 2}, "train": TRAIN}
+    fit(recipe, tmp_path / "first", console=QUIET)
+    wider = {**recipe, "init": str(tmp_path / "first"), "model": {**recipe["model"], "d_model": 16, "dropout": 0.1}}
+    words = r"init = .*first is another model, make \[model\] match it: d_model: 16 here, 8 there\.$"
+    with pytest.raises(RegardError, match=words):
+        fit(wider, tmp_path / "second", console=QUIET)
+    images = {
+        "task": "unique_characters", "model": {"encoder": "sab", "d_model": 8, "n_heads": 2, "n_layers": 1},
+        "images": {"channels": 4}, "train": {**TRAIN, "steps": 1},
+        "data": {"path": str(write_omniglot(tmp_path)), "smallest": 3, "largest": 4, "valid_sets": 5, "test_sets": 5},
+    }  # fmt: skip
+    fit(images, tmp_path / "third", console=QUIET)
+    with pytest.raises(RegardError, match=r"make \[images\] match it: channels: 8 here, 4 there"):
+        fit({**images, "init": str(tmp_path / "third"), "images": {"channels": 8}}, tmp_path / "fourth", console=QUIET)
+
+
 def test_every_kind_of_recipe_has_its_task() -> None:
     assert {kind().task for kind in SET_RECIPES} == set(TASKS)
 

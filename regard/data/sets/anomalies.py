@@ -14,7 +14,7 @@ import io
 import lzma
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -66,27 +66,22 @@ class Anomalies:
 
     def members(self, chance: np.random.Generator) -> tuple[np.ndarray, int]:
         """The images of one set, and the place of the one that does not belong."""
-        pairs = self.pairs()
-        first, second = pairs[chance.integers(len(pairs))]
+        first, second = self.pairs[chance.integers(len(self.pairs))]
         both = np.flatnonzero(self.attributes[:, first] & self.attributes[:, second])
         neither = np.flatnonzero(~self.attributes[:, first] & ~self.attributes[:, second])
         inside = chance.choice(both, self.size - 1, replace=False)
         place = int(chance.integers(self.size))
         return np.insert(inside, place, chance.choice(neither)), place
 
+    @cached_property
     def pairs(self) -> np.ndarray:
         """(pairs, 2): attributes that enough images share, and enough lack."""
-        found = pairs_of(self.attributes.tobytes(), self.attributes.shape[1], self.size - 1)
+        has = self.attributes.astype(np.int64)
+        both, neither = has.T @ has, (1 - has).T @ (1 - has)
+        found = np.argwhere(np.triu(both >= self.size - 1, 1) & (neither >= 1))
         if not len(found):
             raise RegardError(f"No two attributes are shared by {self.size - 1} images: lower data.size.")
         return found
-
-
-@lru_cache(maxsize=8)
-def pairs_of(raw: bytes, n_attributes: int, fewest: int) -> np.ndarray:
-    has = np.frombuffer(raw, dtype=bool).reshape(-1, n_attributes).astype(np.int64)
-    both, neither = has.T @ has, (1 - has).T @ (1 - has)
-    return np.argwhere(np.triu(both >= fewest, 1) & (neither >= 1))
 
 
 def flickr8k(path: str, split: str, size: int, count: int | None, side: int) -> Anomalies:

@@ -2,10 +2,10 @@
 
     n ~ U{smallest..largest}   c ~ U{1..n}   c different characters, each at least once; the target is c
 
-The paper splits by character and does not say where; here 1,623 characters are put into a fixed random order, of which
-the first 1,200 are for training, the next 123 for validation and the last 300 for the test. All images of a set are by
-different drawers, so that no image comes twice. As in the paper's released code for other tasks, the sets of a batch
-share their size: the convolutions before the set model have batch statistics, which padding would spoil.
+The paper splits by character and does not say where; here the characters are put into a fixed random order and cut into
+`PARTS`. All images of a set are by different drawers, so that no image comes twice. As in the paper's released code for
+other tasks, the sets of a batch share their size: the convolutions before the set model have batch statistics, which
+padding would spoil.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from regard.data.sets.stream import Sets, need_file, sizes_between
 from regard.errors import RegardError
 
 SPLIT_SEED = 28
-SHARES = {"train": 0.7394, "valid": 0.0758, "test": 1.0}  # of 1,623 characters: 1,200, 123, and the rest
+PARTS = {"train": 1_200, "valid": 123, "test": 300}  # of Omniglot's characters; of fewer, as many in proportion
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ def omniglot(path: str, split: str, smallest: int, largest: int) -> Characters:
     if largest > images.shape[1]:
         raise RegardError(f"data.largest = {largest} is more than the {images.shape[1]} drawers of a character.")
     order = np.random.default_rng(SPLIT_SEED).permutation(len(images))
-    ends = np.cumsum([round(SHARES[name] * len(images)) for name in ("train", "valid")])
-    part = dict(zip(("train", "valid", "test"), np.split(order, ends), strict=True))[split]
+    ends = np.cumsum([round(len(images) * part / sum(PARTS.values())) for part in PARTS.values()])[:-1]
+    part = dict(zip(PARTS, np.split(order, ends), strict=True))[split]
     if len(part) <= largest:
         raise RegardError(
             f"{path} has {len(part)} characters for {split}: data.largest = {largest} needs more than that."

@@ -1,8 +1,8 @@
 """Point clouds to classify: *Set Transformer*, §5.4: generated shapes, digits, or ModelNet40.
 
-ModelNet40 is read in its usual HDF5 form. Where it is not at hand, two sources stand in: thirteen generated shapes,
-seen from one side, stretched, turned and blurred, and the strokes of digit images as points in a plane. As in the
-released code a cloud is standardised as a whole: far outliers are clipped, then (x − mean) / std.
+ModelNet40 is read in its usual HDF5 form. Where it is not at hand, two sources stand in: generated shapes, seen from
+one side, stretched, turned and blurred, and the strokes of digit images as points in a plane. As in the released code a
+cloud is standardised as a whole: far outliers are clipped, then (x − mean) / std.
 """
 
 from __future__ import annotations
@@ -19,6 +19,16 @@ from regard.data.sets.shapes import SHAPES
 from regard.data.sets.stream import Sets, need_file
 from regard.errors import RegardError
 
+CLASSES = {
+    "shapes": tuple(SHAPES),
+    "digits": tuple("0123456789"),
+    "modelnet40": (
+        "airplane", "bathtub", "bed", "bench", "bookshelf", "bottle", "bowl", "car", "chair", "cone", "cup", "curtain",
+        "desk", "door", "dresser", "flower_pot", "glass_box", "guitar", "keyboard", "lamp", "laptop", "mantel",
+        "monitor", "night_stand", "person", "piano", "plant", "radio", "range_hood", "sink", "sofa", "stairs", "stool",
+        "table", "tent", "toilet", "tv_stand", "vase", "wardrobe", "xbox",
+    ),
+}  # fmt: skip
 LEAST_SEEN = 0.6  # of a generated shape, at least so much is on the side that is seen
 
 
@@ -30,15 +40,14 @@ class ShapeClouds:
     noise: float
     count: None = None
     fingerprint: str = ""
-    classes: tuple[str, ...] = tuple(SHAPES)
 
     @property
     def extent(self) -> str:
-        return f"{len(self.classes)} shapes as clouds of {self.n_points:,} points without end"
+        return f"{len(SHAPES)} shapes as clouds of {self.n_points:,} points without end"
 
     def draw(self, chance: np.random.Generator, numbers: np.ndarray) -> Sets:
         B = len(numbers)
-        labels = chance.integers(0, len(self.classes), B)
+        labels = chance.integers(0, len(SHAPES), B)
         clouds = np.empty((B, int(np.ceil(self.n_points / LEAST_SEEN)), 3), dtype=np.float32)
         for label, shape in enumerate(SHAPES.values()):
             rows = np.flatnonzero(labels == label)
@@ -107,7 +116,6 @@ class DigitClouds:
     noise: float
     training: bool
     fingerprint: str
-    classes: tuple[str, ...] = tuple("0123456789")
 
     @property
     def count(self) -> int:
@@ -163,7 +171,7 @@ def read_mnist(path: str, part: str) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class ModelNet:
-    """ModelNet40 (Wu et al., 2015): objects of 40 classes, thousands of points each.
+    """ModelNet40 (Wu et al., 2015): objects with thousands of points each.
 
     For training, a cloud is a random part of an object's points, turned and scaled; for tests, every k-th point.
     """
@@ -173,7 +181,6 @@ class ModelNet:
     n_points: int
     training: bool
     fingerprint: str
-    classes: tuple[str, ...]
 
     @property
     def count(self) -> int:
@@ -181,7 +188,7 @@ class ModelNet:
 
     @property
     def extent(self) -> str:
-        return f"{self.count:,} objects of {len(self.classes)} classes as clouds of {self.n_points:,} points"
+        return f"{self.count:,} objects as clouds of {self.n_points:,} points"
 
     def draw(self, chance: np.random.Generator, numbers: np.ndarray) -> Sets:
         objects, total = self.points[numbers], self.points.shape[1]
@@ -204,13 +211,13 @@ def modelnet40(path: str, split: str, n_points: int) -> ModelNet:
     if n_points > points.shape[1]:
         raise RegardError(f"data.n_points = {n_points}, but the objects in {path} have {points.shape[1]} points.")
     fingerprint = hashlib.sha256(points.tobytes()).hexdigest()
-    names = folder / "shape_names.txt"
-    n_classes = int(labels.max()) + 1
-    classes = tuple(names.read_text().split()) if names.is_file() else tuple(str(i) for i in range(n_classes))
+    names, known = folder / "shape_names.txt", CLASSES["modelnet40"]
+    if labels.max() >= len(known) or (names.is_file() and tuple(names.read_text().split()) != known):
+        raise RegardError(f"The objects in {path} are of other classes than ModelNet40's, {known[0]} to {known[-1]}.")
     if split != "test":
         held = np.random.default_rng(40).permutation(len(points)) < max(1, len(points) // 10)
         points, labels = points[held == (split == "valid")], labels[held == (split == "valid")]
-    return ModelNet(points, labels, n_points, split == "train", fingerprint, classes)
+    return ModelNet(points, labels, n_points, split == "train", fingerprint)
 
 
 def read_hdf5(files: list[Path], folder: Path) -> tuple[np.ndarray, np.ndarray]:

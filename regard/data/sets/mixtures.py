@@ -1,9 +1,9 @@
 """Mixtures of Gaussians for amortised clustering: *Set Transformer*, §5.3 and supplement D.3.
 
-    n ~ U(smallest, largest)   π ~ Dir(1, …, 1)   μ_k ~ U(−spread, spread)^d   z_i ~ π   x_i ~ N(μ_{z_i}, σ² I)
+    n ~ U{smallest..largest}   π ~ Dir(1, …, 1)   μ_k ~ U(−spread, spread)^d   z_i ~ π   x_i ~ N(μ_{z_i}, σ² I)
 
-Departures from the paper: none. As in the released code, the upper end of n is not reached; the supplement prints the
-prior of π as Dir([1, 1]), which for K = 4 components is a slip.
+Departures from the paper: none. Its n ~ U(100, 500) is read as in the released code, 500 is not reached; the supplement
+prints the prior of π as Dir([1, 1]), which for K = 4 components is a slip.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Mixtures:
 
     @property
     def extent(self) -> str:
-        return f"mixtures of {self.n_components} Gaussians, {self.smallest} to {self.largest - 1} points, without end"
+        return f"mixtures of {self.n_components} Gaussians, {self.smallest} to {self.largest} points, without end"
 
     def draw(self, chance: np.random.Generator, numbers: np.ndarray) -> Sets:
         B, N, K = len(numbers), self.largest, self.n_components
-        sizes = sizes_between(chance, self.smallest, self.largest - 1, B)
+        sizes = sizes_between(chance, self.smallest, self.largest, B)
         weights = chance.standard_exponential((B, K))
         weights /= weights.sum(axis=1, keepdims=True)  # Dir(1): exponentials, normalised
         means = chance.uniform(-self.spread, self.spread, (B, K, self.d)).astype(np.float32)
