@@ -30,11 +30,35 @@ from regard.training.run import write_atomically
 FORMAT = 1
 Section = TypeVar("Section", Pace, SetTransformerConfig)
 FILES = ("estimator.json", "model.safetensors")
+PARAMETERS = """
+    Parameters, all by name:
+
+    encoder              what elements know of one another before pooling: "isab" by way of a few inducing points, for
+                         sets of any size; "sab" each of each, for small ones; "rff" nothing; "rffp_mean", "rffp_max"
+                         the set's mean or maximum (Deep Sets)
+    pooling              "pma" learns what to look at; "dotprod" learns one weight an element; "mean", "sum", "max"
+    n_layers             of the encoder
+    d_model, n_heads     width, and attention heads, which divide it
+    n_inducing           inducing points of an isab
+    decoder_layers       SABs after pma
+    layer_norm           after each part of a block
+    scale                scores are divided by the root of a head's width ("head") or of d_model ("width", the paper)
+    dropout              of what pooling gives, in training
+    max_epochs           passes over the sets
+    batch_size           sets of an update
+    learning_rate        the highest; it rises to it and falls to nothing at the last epoch
+    early_stopping       hold out validation_fraction of the sets, end when they get no better for n_iter_no_change
+                         epochs, and keep the best weights
+    standardise          shift and scale each column of the sets, by all elements seen in fit
+    random_state         a number, or numpy's generators; None: another model each time
+    device               "auto": a GPU where there is one; "cpu", "cuda", "cuda:1" …
+    verbose              progress on stderr
+    """
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class SetEstimator(BaseEstimator):
-    """A Set Transformer with `fit`. The parameters are flat, as scikit-learn wants them.
+    """A Set Transformer with `fit`. The parameters are flat, as scikit-learn wants them; `PARAMETERS` says what they mean.
 
     Fitted attributes: `model_`, the network; `n_features_in_`, d of the sets; `n_iter_`, epochs trained; `history_`,
     the losses of each epoch.
@@ -63,6 +87,10 @@ class SetEstimator(BaseEstimator):
 
     PLAIN: ClassVar[tuple[str, ...]] = ("n_features_in_", "n_iter_", "history_")  # what is saved as JSON
     ARRAYS: ClassVar[tuple[str, ...]] = ("shift_", "spread_")  # what is saved as tensors, beside the weights
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.__doc__ = f"{cls.__doc__}\n{PARAMETERS}"
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")

@@ -25,7 +25,7 @@ from regard.tasks.arrays import SIGMA_FLOOR, Classification, Clustering, Regress
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class SetTransformerRegressor(RegressorMixin, SetEstimator):
-    """One number, or one row of numbers, for each set."""
+    """One number, or one row of numbers, for each set. `loss` is "squared_error" or "absolute_error"."""
 
     loss: Literal["squared_error", "absolute_error"] = "squared_error"
 
@@ -33,6 +33,7 @@ class SetTransformerRegressor(RegressorMixin, SetEstimator):
     ARRAYS: ClassVar[tuple[str, ...]] = (*SetEstimator.ARRAYS, "target_shift_", "target_spread_")
 
     def fit(self, X: Any, y: Any) -> Self:
+        """X: arrays (n_i, d), one for each set   y: a number, or a row of numbers, for each"""
         if self.loss not in ("squared_error", "absolute_error"):
             raise InputError(f"loss = {self.loss!r} must be squared_error or absolute_error.")
         sets = checked_sets(X)
@@ -66,6 +67,7 @@ class SetTransformerClassifier(ClassifierMixin, SetEstimator):
     PLAIN: ClassVar[tuple[str, ...]] = (*SetEstimator.PLAIN, "classes_")
 
     def fit(self, X: Any, y: Any) -> Self:
+        """X: arrays (n_i, d), one for each set   y: a label for each"""
         sets = checked_sets(X)
         self.classes_, numbers = np.unique(checked_labels(len(sets), y), return_inverse=True)
         self.fit_to(sets, torch.from_numpy(numbers), Classification(), n_outputs=1, d_out=len(self.classes_))
@@ -104,7 +106,7 @@ class SetTransformerClusterer(ClusterMixin, SetEstimator):
     decoder_layers: int = 1
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """y is ignored: nobody says which clusters there are."""
+        """X: arrays (n_i, d), one for each set. y is ignored: nobody says which clusters there are."""
         if not isinstance(self.n_clusters, (int, np.integer)) or self.n_clusters < 1:
             raise InputError(f"n_clusters = {self.n_clusters!r} must be a whole number of at least 1.")
         sets = checked_sets(X)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,12 +57,13 @@ class Encoded:
     def batch(self, numbers: np.ndarray, layout: str) -> LabelBatch:
         chosen = numbers % len(self.words)
         words, labels = self.words.take(chosen), self.labels.take(chosen)
-        packed = Packed.of(words.lengths)
+        size = max(1, int(words.lengths.max()))  # where all texts are empty, a place for nobody
+        packed = Packed.of(words.lengths, size)
         flat = torch.from_numpy(words.values.astype(np.int64))
         expected = torch.from_numpy(labels.values.astype(np.int64))
         if layout == "packed":
             return LabelBatch(numbers, flat, packed, expected)
-        return LabelBatch(numbers, packed.pad(flat), Padded.of(words.lengths), expected)
+        return LabelBatch(numbers, packed.pad(flat), Padded.of(words.lengths, size), expected)
 
     def by_length(self, batch_tokens: int) -> Iterator[np.ndarray]:
         order = np.argsort(self.words.lengths, kind="stable")
@@ -166,7 +167,10 @@ class Labelling:
 
     def predict(self, texts: Sequence[str] | str) -> list[str] | list[list[str]]:
         """texts: words between spaces, as the training text has them"""
-        found = self.label([text.split() for text in ([texts] if isinstance(texts, str) else texts)])
+        given = [texts] if isinstance(texts, str) else texts
+        if not isinstance(given, Iterable) or not all(isinstance(text, str) for text in given):
+            raise RegardError("Give texts: a list of strings, or one string.")
+        found = self.label([text.split() for text in given])
         return found if self.recipe.task == "tagging" else [labels[0] for labels in found]
 
     def label(self, texts: Sequence[Sequence[str]]) -> list[list[str]]:

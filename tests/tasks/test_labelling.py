@@ -94,6 +94,16 @@ def test_predictions_do_not_depend_on_company(runs: dict[str, Path]) -> None:
         np.testing.assert_allclose(model.probabilities([text.split()])[0], found, atol=1e-5)
 
 
+@pytest.mark.parametrize("body", BODIES)
+def test_a_text_without_words_has_a_label_alone_and_in_company(body: str, runs: dict[str, Path]) -> None:
+    model = regard.load(runs[body])
+    (alone,) = model.predict([""])
+    assert model.predict(["", "the film is good"])[0] == alone
+    for wrong in (None, [3]):
+        with pytest.raises(RegardError, match="a list of strings"):
+            model.predict(wrong)
+
+
 @pytest.mark.parametrize("body", ["cnn", "recurrent"])
 def test_a_resumed_run_ends_with_the_same_weights(body: str, tmp_path: Path) -> None:
     values = recipe("classification", body, steps=12, save_every=4, valid_every=6)
