@@ -146,6 +146,14 @@ class Run:
                     break
         return records
 
+    def training_seconds(self) -> float | None:
+        """How long the updates of the last checkpoint took, validation and saving left out, and so what was done twice
+        because of a kill. Steps after the last report are taken to be as fast as those before."""
+        told = [record for record in self.records() if record["kind"] == "train" and "seconds" in record]
+        if not told or not self.steps():
+            return None
+        return float(sum(record["seconds"] for record in told)) * self.steps()[-1] / int(told[-1]["step"])
+
     def rewind(self, step: int) -> None:
         """Forget what was logged after `step`: a resumed run logs it again."""
         kept = [record for record in self.records() if record["step"] <= step]

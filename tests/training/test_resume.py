@@ -54,6 +54,7 @@ def outcome(run: Path) -> dict[str, bytes]:
     log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     for record in log:
         record.pop("tokens_per_second", None)
+        record.pop("seconds", None)
     files["log"] = json.dumps(log).encode()
     files["averaged"] = (run / "averaged.safetensors").read_bytes()
     files["best"] = os.readlink(run / "best").encode()
