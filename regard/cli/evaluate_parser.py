@@ -47,7 +47,7 @@ def evaluate_parser(asked: ParserRequest) -> None:
     told = {treebank.name: report(asked, treebank) for treebank in treebanks}
     for one in told.values():
         if asked.save:
-            write_trees(asked.save, [parsed.tree for parsed in one.judged.parsed])
+            write_trees(asked.save, one.judged.trees)
         if asked.plot:
             one.draw(asked.plot, one.treebank.name)
     if asked.as_json:
@@ -109,19 +109,13 @@ def of_run(run: Path, treebank: Treebank, asked: ParserRequest) -> Report:
 
 
 def of_file(path: Path, treebank: Treebank) -> Report:
-    """Trees that are there already, one for each gold tree."""
-    from regard.data.linearise import Repairs
-    from regard.data.trees import drop_traces, read_trees, strip_functions, strip_root
-    from regard.decode.parser import Parsed
-    from regard.decode.translator import Translation
+    """Trees that are there already, one for each gold tree. One over other words is an error and `(())` is skipped, as
+    EVALB has it; how many there are stands beside the score."""
+    from regard.data.trees import as_scored, read_trees
     from regard.tasks.parsing import Judged
     from regard.tasks.parsing_report import Report
 
-    trees = [strip_root(drop_traces(strip_functions(tree))) for tree in read_trees(path)]
+    trees = [as_scored(tree) for tree in read_trees(path)]
     if len(trees) != len(treebank):
         raise RegardError(f"{path} has {len(trees):,} trees but {treebank.name} has {len(treebank):,} with words.")
-    for number, (tree, gold) in enumerate(zip(trees, treebank.gold, strict=True), start=1):
-        if tree.words != gold.words:
-            raise RegardError(f"{path}, tree {number}: its words are not those of the gold tree.")
-    parsed = [Parsed(tree, Repairs(), Translation(" ".join(tree.words), "", 0.0, 0.0, [], [])) for tree in trees]
-    return Report(str(path), treebank, Judged.of(treebank.gold, parsed), "tags", False)
+    return Report(str(path), treebank, Judged.of(treebank.gold, trees), "tags", constrained=None)

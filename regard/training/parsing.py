@@ -52,7 +52,7 @@ def open_parser(runs: Sequence[Run], weights: str, device: str) -> Parser:
         model = parsing.build(recipe_of(run), tokenizers)
         checkpoint.copy_weights(model, load_weights(run, weights))
         models.append(model.to(pick(device)))
-    return Parser(recipe.name, models[0], tokenizers, recipe.decode, models[1:])
+    return Parser(recipe.name, models[0], tokenizers, recipe.decode, models[1:], recipe.data.unary == "join")
 
 
 def load_parser(run: str | Path, weights: str = "auto", device: str = "auto") -> Parser:
@@ -69,12 +69,13 @@ def report(parser: Parser, recipe: ParsingRecipe, run: Run) -> str:
     (split,) = test_splits(recipe.data)
     treebank = load(recipe.data, split)
     told = Report.of(parser, treebank, recipe.data.form)
-    write_trees(run.report / f"{split}.trees", [one.tree for one in told.judged.parsed])
+    write_trees(run.report / f"{split}.trees", told.judged.trees)
     write_atomically(
         run.report / "scores.json", json.dumps({split: told.record()}, indent=1, ensure_ascii=False) + "\n"
     )
     lines = [*told.lines(by_label=True, by_length=True), ""]
-    shown = [one for one in told.judged.parsed if len(one.tree.words) <= 20][:N_SHOWN] or told.judged.parsed[:1]
+    parsed = told.judged.parsed
+    shown = [one for one in parsed if len(one.tree.words) <= 20][:N_SHOWN] or parsed[:1]
     for one in shown:
         lines += [tree_text(one.tree), ""]
     tree, page, png, svg = draw_tree(parser, shown[0], run.report, "attention")
