@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from string import ascii_lowercase
@@ -129,3 +130,17 @@ def masked_reverser(masked_reverser_recipe: dict[str, Any], tmp_path_factory: py
     run = tmp_path_factory.mktemp("masked-reverser") / "run"
     fit(masked_reverser_recipe, run)
     return run
+
+
+@pytest.fixture(scope="module")  # not longer: while Playwright runs, no other event loop can
+def browser() -> Iterator[Any]:
+    """The system's Chromium."""
+    api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install 'regard[dev]'")
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = next((path for path in map(shutil.which, names) if path), None)
+    if found is None:
+        pytest.skip("no Chromium on this machine: the pages were not opened in a real browser")
+    with api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield opened
+        opened.close()

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import venv
+import zipfile
 from pathlib import Path
 
 import regard
@@ -28,6 +29,8 @@ def test_the_wheel_runs_in_an_empty_environment(tmp_path: Path) -> None:
         shutil.copy(ROOT / name, source)
     call(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, source)
     (wheel,) = tmp_path.glob("*.whl")
+    static = [file for folder in ("serve/page", "view/viewer") for file in (ROOT / "regard" / folder).iterdir()]
+    assert {str(file.relative_to(ROOT)) for file in static} <= set(zipfile.ZipFile(wheel).namelist())
     venv.create(tmp_path / "env", with_pip=True)
     python, command = tmp_path / "env" / "bin" / "python", tmp_path / "env" / "bin" / "regard"
     constraints = ROOT / "constraints.txt"

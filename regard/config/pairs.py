@@ -243,7 +243,7 @@ FOREIGN = {
     ),
     "parsing": (
         "blockwise", "coverage_penalty", "min_length", "max_length", "no_repeat_ngram", "sample", "temperature",
-        "top_k", "top_p", "seed", "recorded", "iterations", "length_candidates",
+        "top_k", "top_p", "seed", "iterations", "length_candidates",
     ),
 }  # fmt: skip
 

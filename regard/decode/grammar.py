@@ -58,10 +58,15 @@ class TreeSymbols:
 class Grammar(Constraint):
     """Each output is a tree over as many words as its sentence has."""
 
+    lasting = True
+
     def __init__(self, symbols: TreeSymbols, words: Sequence[int], beam: int) -> None:
         """words: of each sentence, at least one"""
         self.symbols, self.words, self.beam = symbols, words, beam
         self.single = self.left = self.depth = self.fresh = self.stack = torch.empty(0)
+
+    def renew(self, other: Grammar) -> None:
+        self.words = other.words
 
     def enter(self, slots: Tensor, sentences: Sequence[int]) -> None:
         device, shape = slots.device, (len(slots), self.beam)

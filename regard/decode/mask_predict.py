@@ -166,6 +166,10 @@ class MaskPredictor(Translator):
                 progress(start + len(group))
         return found
 
+    @property
+    def candidates(self) -> int:
+        return self.config.length_candidates
+
     def feed(self, sources: list[list[int]], targets: list[list[int]]) -> Tensor:
         """Logits (B, T, V) of given outputs, with nothing hidden. It is what a `capture` around `translate` sees."""
         src, src_layout = rectangle(sources, self.device)
@@ -186,10 +190,11 @@ class MaskPredictor(Translator):
         }
         return found, logits[each, each]
 
-    def align(self, translations: Sequence[Translation]) -> list[list[tuple[int, int]]]:
+    def word_looks(self, translations: Sequence[Translation]) -> list[Tensor]:
         path = self.alignment_path
         return [
-            self.links(one, self.attend(one)[path].mean(dim=0)) if one.target_tokens else [] for one in translations
+            self.word_weights(one, self.attend(one)[path].mean(dim=0)) if one.target_tokens else torch.zeros(0, 0)
+            for one in translations
         ]
 
     def axes(self, translation: Translation, path: str) -> tuple[list[str], list[str]]:

@@ -8,7 +8,7 @@ hypotheses grow by, at the first step that needs it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Generic, TypeVar
 
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regard.decode import blockwise
 from regard.decode.blockwise import BlockState
-from regard.decode.search import SearchOptions, State, advance
+from regard.decode.search import Constraint, Part, SearchOptions, State, advance
 from regard.models.blockwise import TransformerBlockStep
 from regard.models.stepping import ModelStep
 
@@ -32,12 +32,17 @@ class Recorded(Generic[S]):
     room: the positions there is place for
     growth: by how many a hypothesis can grow in a step
     ahead: how many beyond it are looked at
+    constraints: what is asked of the outputs, which a step moves on too
     """
 
     late = 1
 
-    def __init__(self, state: S, advance: Callable[[S, int], None], room: int, growth: int = 1, ahead: int = 0) -> None:
+    def __init__(
+        self, state: S, advance: Callable[[S, int], None], room: int, growth: int = 1, ahead: int = 0,
+        constraints: Sequence[Constraint] = (),
+    ) -> None:  # fmt: skip
         self.state, self.compute_step, self.room, self.growth, self.ahead = state, advance, room, growth, ahead
+        self.constraints = constraints
         self.device = state.done.device
         self.recordings: dict[int, torch.cuda.CUDAGraph] = {}
         self.on_gpu = self.device.type == "cuda"
@@ -80,10 +85,13 @@ class Recorded(Generic[S]):
 
     def compute(self, reach: int) -> None:
         """What is recorded: a step whose results go where its operands were."""
-        after = replace(self.state)
+        after, before = replace(self.state), [dict(tensors_of(constraint)) for constraint in self.constraints]
         self.compute_step(after, reach)
         for field in fields(self.state):
             getattr(self.state, field.name).copy_(getattr(after, field.name))
+        for constraint, places in zip(self.constraints, before, strict=True):
+            for name, new in tensors_of(constraint):
+                setattr(constraint, name, places[name].copy_(new))
 
     def record(self, reach: int) -> torch.cuda.CUDAGraph:
         """The next step, noted down and not yet done."""
@@ -92,6 +100,11 @@ class Recorded(Generic[S]):
         with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
             self.compute(reach)
         return graph
+
+
+def tensors_of(constraint: Constraint) -> list[tuple[str, Tensor]]:
+    """What it keeps for the slots."""
+    return [(name, value) for name, value in vars(constraint).items() if isinstance(value, Tensor)]
 
 
 def rounded(positions: int) -> int:
@@ -107,15 +120,40 @@ class KeptBench:
 
     step: ModelStep
     recorded: Recorded[Any]
+    constraints: list[Constraint]
     memory: int  # bytes that the slots take of a GPU's
 
     @classmethod
-    def of_search(cls, step: ModelStep, slots: int, source_room: int, room: int, options: SearchOptions) -> KeptBench:
+    def of_search(
+        cls,
+        step: ModelStep,
+        slots: int,
+        source_room: int,
+        room: int,
+        options: SearchOptions,
+        constraints: Sequence[Constraint] = (),
+    ) -> KeptBench:
         before, room = taken(step.device), rounded(room)
         step.reserve(slots, source_room, room)
         state = State.empty(slots, room, options, step.device)
-        recorded = Recorded(state, lambda after, longest: advance(step, after, options, longest), room)
-        return cls(step, recorded, taken(step.device) - before)
+        asked = list(constraints)
+        for constraint in asked:  # the first call says how many slots there are
+            constraint.enter(torch.arange(slots, device=step.device), [0] * slots)
+
+        def call(after: State, longest: int) -> None:
+            advance(step, after, options, longest, asked)
+
+        return cls(step, Recorded(state, call, room, constraints=asked), asked, taken(step.device) - before)
+
+    @property
+    def parts(self) -> list[Part]:
+        return [self.step, *self.constraints]
+
+    def renew(self, sources: Sequence[Sequence[int]], constraints: Sequence[Constraint]) -> None:
+        """Be ready for other sentences, of which the same is asked."""
+        self.step.sources = sources
+        for kept, new in zip(self.constraints, constraints, strict=True):
+            kept.renew(new)
 
     @classmethod
     def of_blocks(
@@ -129,7 +167,7 @@ class KeptBench:
         def call(after: BlockState, longest: int) -> None:
             blockwise.advance(step, after, options, longest)
 
-        return cls(step, Recorded(state, call, room, growth=step.k, ahead=step.k), taken(step.device) - before)
+        return cls(step, Recorded(state, call, room, growth=step.k, ahead=step.k), [], taken(step.device) - before)
 
 
 def taken(device: torch.device) -> int:

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Protocol, Self
+from typing import ClassVar, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -63,6 +63,11 @@ class Constraint:
     What is barred leaves the probabilities of everything else as they are. Where hypotheses of a slot are in several
     banks (some have said what must be said, others not yet), the best of each bank live on, then the second best …
     """
+
+    lasting: ClassVar[bool] = False  # whether it can outlast a search: what it keeps are tensors of one shape
+
+    def renew(self, other: Self) -> None:
+        """Ask of the next search's sentences what `other` would, where it is lasting."""
 
     def enter(self, slots: Tensor, sentences: Sequence[int]) -> None:
         """These sentences, by number, begin in these slots. The first call says how many slots there are."""

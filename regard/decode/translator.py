@@ -198,10 +198,7 @@ class Translator:
                 raise RegardError(f"{self.engine.name} knows no prefixes, required or forbidden phrases: torch does.")
             return self.engine.decode(sources, n_best, config, progress)
         beam = n_best if config.sample else max(config.beam_size, n_best)
-        options = SearchOptions(
-            start=self.start, end=EOS, beam_size=beam, n_best=n_best, length_penalty=config.length_penalty,
-            normalization=config.normalization, banned=(PAD, BOS, UNK),
-        )  # fmt: skip
+        options = self.search_options(config, beam, n_best)
         order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
         ordered = [sources[i] for i in order]
         asked = [demands[i] for i in order] if demands else [Demand()] * len(sources)
@@ -223,9 +220,9 @@ class Translator:
                     "Blockwise decoding finds what greedy search finds, one translation: leave out n_best."
                 )
         stay = config.recorded == "always" or (config.recorded == "auto" and self.device.type == "cuda")
-        if stay and not (constraints or sampler or self.partners):
-            bench = self.bench(ordered, limits, options, config)
-            found = work(bench.recorded, [bench.step], limits, self.device, progress)
+        if stay and all(one.lasting for one in constraints) and not (sampler or self.partners):
+            bench = self.bench(ordered, limits, options, config, constraints)
+            found = work(bench.recorded, bench.parts, limits, self.device, progress)
         elif config.blockwise:
             blocks = self.block_step(ordered, config.precision)
             slots = config.batch_sentences
@@ -236,6 +233,12 @@ class Translator:
                 sampler=sampler,
             )  # fmt: skip
         return [hypotheses for _, hypotheses in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
+
+    def search_options(self, config: DecodeConfig, beam: int, n_best: int) -> SearchOptions:
+        return SearchOptions(
+            start=self.start, end=EOS, beam_size=beam, n_best=n_best, length_penalty=config.length_penalty,
+            normalization=config.normalization, banned=(PAD, BOS, UNK),
+        )  # fmt: skip
 
     def stepping(
         self, model: EncoderDecoder, sources: list[list[int]], beam: int, watched: int | None = None
@@ -255,12 +258,17 @@ class Translator:
         return self.in_precision[precision]
 
     def bench(
-        self, sources: list[list[int]], limits: list[int], options: SearchOptions, config: DecodeConfig
+        self,
+        sources: list[list[int]],
+        limits: list[int],
+        options: SearchOptions,
+        config: DecodeConfig,
+        constraints: Sequence[Constraint],
     ) -> KeptBench:
         """Slots that are ready for these sources: those of an earlier search like this one, where there are."""
         slots = min(config.batch_sentences, 2 ** (len(sources) - 1).bit_length())
         source_room, room = max(32, 2 ** (len(sources[0]) - 1).bit_length()), -(-max(limits) // 64) * 64
-        key = options, slots, source_room, room, config.precision, config.blockwise
+        key = options, slots, source_room, room, config.precision, config.blockwise, *map(type, constraints)
         bench = self.benches.pop(key, None)
         if bench is None:
             if config.blockwise:
@@ -268,11 +276,11 @@ class Translator:
                 bench = KeptBench.of_blocks(blocks, slots, source_room, room, options)
             else:
                 step = self.stepping(self.networks(config.precision)[0], sources, options.beam_size)
-                bench = KeptBench.of_search(step, slots, source_room, room, options)
+                bench = KeptBench.of_search(step, slots, source_room, room, options, constraints)
         self.benches[key] = bench  # the last: the first has not been used for longest
         while len(self.benches) > BENCHES or (len(self.benches) > 1 and self.crowded()):
             self.benches.pop(next(iter(self.benches)))
-        bench.step.sources = sources
+        bench.renew(sources, constraints)
         return bench
 
     def crowded(self) -> bool:
@@ -356,6 +364,11 @@ class Translator:
         return self.engine.longest if self.engine else self.model.longest
 
     @property
+    def candidates(self) -> int:
+        """How many translations of a sentence a search has in the end, without being asked for several."""
+        return self.config.beam_size
+
+    @property
     def start(self) -> int:
         return SYMBOLS[self.model.config.start]
 
@@ -401,13 +414,19 @@ class Translator:
         given = self.tokenizers.target.pieces([self.start, *translation.target_tokens[:-1]])
         return produced, given if path.endswith("self_attn") else source
 
-    @torch.inference_mode()
     def align(self, translations: Sequence[Translation]) -> list[list[tuple[int, int]]]:
-        """Word alignments, (source word, target word) from 0, in the order of the target.
+        """Word alignments, (source word, target word) from 0, in the order of the target: each target word with the
+        source word it attends to most.
 
         Words are those of the text as the tokenizer normalises it, which for ordinary text are `text.split()`.
         """
-        links: list[list[tuple[int, int]]] = [[] for _ in translations]
+        return [links_of(weights) for weights in self.word_looks(translations)]
+
+    @torch.inference_mode()
+    def word_looks(self, translations: Sequence[Translation]) -> list[Tensor]:
+        """How much the words of each translation attend to those of its source, (target words, source words), in the
+        layer from which alignments are read."""
+        looks = [torch.zeros(0, 0) for _ in translations]
         filled = [i for i, translation in enumerate(translations) if translation.target_tokens]
         lengths = [len(translations[i].target_tokens) for i in filled]
         for group in in_order_of_length(lengths, self.config.batch_sentences):
@@ -416,13 +435,8 @@ class Translator:
                 self.feed([t.source_tokens for t in batch], [t.target_tokens for t in batch])
             for i, translation, weights in zip(group, batch, maps[self.alignment_path].mean(dim=1), strict=True):
                 T, S = len(translation.target_tokens), len(translation.source_tokens)
-                links[filled[i]] = self.links(translation, weights[:T, :S])
-        return links
-
-    def links(self, translation: Translation, weights: Tensor) -> list[tuple[int, int]]:
-        """weights (T, S) → each target word with the source word it attends to most."""
-        matrix = self.word_weights(translation, weights)
-        return [(int(row.argmax()), t) for t, row in enumerate(matrix)] if matrix.numel() else []
+                looks[filled[i]] = self.word_weights(translation, weights[:T, :S])
+        return looks
 
     def word_weights(self, translation: Translation, weights: Tensor) -> Tensor:
         """Token weights (T, S) → word weights (target words, source words): the sum over the tokens of a
@@ -435,6 +449,11 @@ class Translator:
 def progress_after(done: int, progress: Callable[[int], None] | None, more: int) -> None:
     if progress:
         progress(done + more)
+
+
+def links_of(weights: Tensor) -> list[tuple[int, int]]:
+    """(target words, source words) → each target word with the source word it attends to most."""
+    return [(int(row.argmax()), t) for t, row in enumerate(weights)] if weights.numel() else []
 
 
 def membership(words: list[int], device: torch.device) -> Tensor:

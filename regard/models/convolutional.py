@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from regard.config import ConvolutionalConfig
 from regard.models.encoder_decoder import EncoderDecoder, embeddings
-from regard.models.stepping import ModelStep
+from regard.models.stepping import KeptSource, ModelStep
 from regard.nn.alignment import ScaledDot, Source
 from regard.nn.convolution import GatedConvolution
 from regard.nn.dropout import dropout
@@ -166,7 +166,7 @@ class ConvolutionalStep(ModelStep):
         super().__init__(model, sources, beam, watched)
         self.model = model
         self.layers: list[tuple[DecoderLayer, Tensor]] = []  # with what is kept for each, (R, reach, d)
-        self.keys, self.values = torch.empty(0), torch.empty(0)  # (B, S, D)
+        self.source = KeptSource(torch.empty(0), torch.empty(0))  # (B, S, D) each
 
     def make_room(self, slots: int, source_room: int, room: int) -> None:
         config, like = self.model.config, self.model.output.weight
@@ -174,21 +174,20 @@ class ConvolutionalStep(ModelStep):
             assert isinstance(layer, DecoderLayer)
             kept = like.new_zeros(slots * self.beam, layer.convolution.reach, config.d_hidden)
             self.layers.append((layer, kept))
-        self.keys, self.values = (like.new_zeros(slots, source_room, config.d_model) for _ in range(2))
+        self.source = KeptSource(*(like.new_zeros(slots, source_room, config.d_model) for _ in range(2)))
 
     def put(self, slots: Tensor, memory: Encoded) -> None:
         rows = self.rows(slots)
         for _, kept in self.layers:
             kept[rows] = 0.0
-        for place, new in ((self.keys, memory.keys), (self.values, memory.values)):
-            place[slots, : new.shape[1]] = new.to(place.dtype)
+        self.source.put(slots, memory.values, memory.keys)
 
     def hidden(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
         embedding, seen = self.model.target_embedding, min(longest, self.model.longest)
         places = positions.flatten().clamp(max=seen - 1)
         g = embedding.tokens(tokens) * embedding.scale + embedding.positions(places, seen)  # (R, D)
-        source, x = Source(self.values, self.keys, self.barred == 0), self.model.decoder.widen(g)  # (R, d)
-        each = len(self.keys), self.beam
+        source, x = self.source.seen(self.barred), self.model.decoder.widen(g)  # (R, d)
+        each = len(self.barred), self.beam
         for i, (layer, kept) in enumerate(self.layers):
             kept.copy_(torch.cat([kept[:, 1:], x[:, None].to(kept.dtype)], dim=1))
             h = layer.convolution.step(kept)
@@ -204,4 +203,4 @@ class ConvolutionalStep(ModelStep):
 
     def leave(self, slots: Tensor, rows: Tensor) -> None:
         self.layers = [(layer, kept[rows]) for layer, kept in self.layers]
-        self.keys, self.values = self.keys[slots], self.values[slots]
+        self.source.keep(slots)

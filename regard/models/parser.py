@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from regard.config import ParserModelConfig
 from regard.models.stepping import TransformerStep
 from regard.models.transformer import Transformer
-from regard.nn.layout import Layout, Packed
+from regard.nn.layout import Layout, Packed, gathered
 from regard.nn.linear import linear
 
 
@@ -54,16 +54,13 @@ class ParserTransformer(Transformer):
         memory = super().encode(seen, layout)
         if not self.next_word:
             return memory
-        order = self.words_first(src, layout)
-        if isinstance(layout, Packed):
-            return memory.index_select(0, order)
-        return memory.gather(1, order[:, :, None].expand_as(memory))
+        return layout.pick(memory, self.words_first(src, layout), layout)
 
     def words_first(self, src: Tensor, layout: Layout) -> Tensor:
-        """Where each place of the memory comes from, in the shape of `src`."""
+        """Where in its sentence each place of the memory comes from, in the shape of `src`."""
         later = (~self.begins[src]).long()
         if isinstance(layout, Packed):
-            return (2 * rows_of(layout) + later).argsort(stable=True)
+            return (2 * layout.rows + later).argsort(stable=True) - layout.spread(layout.offsets[:-1])
         return later.argsort(dim=1, stable=True)
 
     def decode(self, tgt: Tensor, layout: Layout, memory: Tensor, memory_layout: Layout) -> Tensor:
@@ -74,38 +71,19 @@ class ParserTransformer(Transformer):
         return self.decoder(x, layout, memory, memory_layout)
 
     def words_around(self, tgt: Tensor, layout: Layout, memory: Tensor, memory_layout: Layout) -> Tensor:
-        """W · [m_last ; m_next] at every target position."""
-        read = self.leaves[tgt].long()
-        if isinstance(layout, Packed) and isinstance(memory_layout, Packed):
-            rows, total = rows_of(layout), read.cumsum(0)
-            before = torch.cat([total.new_zeros(1), total])[layout.offsets[:-1]]
-            places = word_places(total - before[rows], memory_layout.offsets.diff()[rows])
-            first = memory_layout.offsets[:-1][rows]
-            # A sequence that only fills a batch up may have no source.
-            last, following = ((first + place).clamp(0, len(memory) - 1) for place in places)
-            return self.join(memory.index_select(0, last), memory.index_select(0, following))
-        lengths = memory_layout.mask.sum(1, keepdim=True)
-        return self.join(*(take(memory, place) for place in word_places(read.cumsum(1), lengths)))
+        """W · [m_last ; m_next] at every target position. tgt: (B, T)   memory: (B, S, D)   → (B, T, D)"""
+        places = word_places(layout.running(self.leaves[tgt].long()), layout.spread(memory_layout.lengths))
+        return self.join(*(memory_layout.pick(memory, place, layout) for place in places))
 
     def join(self, last: Tensor, following: Tensor) -> Tensor:
         """(…, D) twice → (…, D)"""
         return linear(torch.cat([last, following], dim=-1), self.w_words.weight, None)
 
 
-def rows_of(layout: Packed) -> Tensor:
-    """The sequence of each position."""
-    return layout.slots // max(layout.size, 1)
-
-
 def word_places(read: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """Where the memory has the last word read and the next one. read: words read   lengths: of the sources"""
+    """Where the memory has the last word read and the next one. read: (B, N) words   lengths: (B, 1), of the sources"""
     following = torch.minimum(read, lengths - 1)
     return torch.minimum((read - 1).clamp(min=0), lengths - 1), following
-
-
-def take(memory: Tensor, places: Tensor) -> Tensor:
-    """memory: (B, S, D)   places: (B, N)   → (B, N, D)"""
-    return memory.gather(1, places[:, :, None].expand(-1, -1, memory.shape[2]))
 
 
 class ParserStep(TransformerStep):
@@ -136,7 +114,7 @@ class ParserStep(TransformerStep):
             return x
         self.read += self.model.leaves[tokens].view_as(self.read)
         last, following = word_places(self.read, self.lengths[:, None])
-        words = self.model.join(take(self.memory, last), take(self.memory, following))  # (B, W, D)
+        words = self.model.join(gathered(self.memory, last), gathered(self.memory, following))  # (B, W, D)
         return x + words.flatten(0, 1)
 
     def move(self, rows: Tensor, longest: int) -> None:

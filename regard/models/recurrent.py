@@ -30,9 +30,10 @@ from torch import Tensor, nn
 
 from regard.config import RecurrentConfig
 from regard.models.encoder_decoder import EncoderDecoder, embeddings
-from regard.models.stepping import ModelStep
+from regard.models.stepping import KeptSource, ModelStep
 from regard.nn.alignment import ALIGNMENTS, Alignment, Source
 from regard.nn.dropout import dropout
+from regard.nn.layers import initialise
 from regard.nn.layout import Layout
 from regard.nn.recurrent import PARTS, Recurrence, RecurrentEncoder
 
@@ -71,19 +72,18 @@ class Bridge(nn.Module):
 class Decoder(nn.Module, ABC):
     """The kinds of decoder are its subclasses: how a step goes, and whether all steps can be one call."""
 
-    d_fed = 0  # width of what enters beside the token
-    d_read = 0  # width of what the output is made of, beside the state
-
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
-        self.widths(config)
+        self.d_fed, d_read = self.widths(config)
         n_layers = config.n_decoder_layers or config.n_layers
         self.bridge = Bridge(config, n_layers)
         self.cells = Recurrence(config.cell, config.d_model + self.d_fed, config.d_hidden, n_layers, config.dropout)
-        self.readout = nn.Linear(config.d_hidden + self.d_read, config.d_model)
+        self.readout = nn.Linear(config.d_hidden + d_read, config.d_model)
         self.cross_attn = self.attention(config)
 
-    def widths(self, config: RecurrentConfig) -> None: ...
+    def widths(self, config: RecurrentConfig) -> tuple[int, int]:
+        """Of what enters a step beside its token, and of what its output is made of beside the state."""
+        return 0, 0
 
     def attention(self, config: RecurrentConfig) -> Alignment | None:
         return ALIGNMENTS[config.attention](config.d_hidden, config.d_memory, config.d_align or config.d_hidden)
@@ -92,7 +92,8 @@ class Decoder(nn.Module, ABC):
         return Carried(self.bridge(encoded.last), self.first_fed(encoded))
 
     def first_fed(self, encoded: Encoded) -> Tensor:
-        return encoded.states.new_zeros(len(encoded.mask), 0)
+        """(B, F)"""
+        return encoded.states.new_zeros(len(encoded.mask), self.d_fed)
 
     def source(self, encoded: Encoded) -> Source | None:
         """What the steps attend to."""
@@ -146,8 +147,8 @@ class PlainDecoder(Decoder):
 class ContextDecoder(PlainDecoder):
     """The encoder's last state enters every step and every output."""
 
-    def widths(self, config: RecurrentConfig) -> None:
-        self.d_fed = self.d_read = config.d_memory
+    def widths(self, config: RecurrentConfig) -> tuple[int, int]:
+        return config.d_memory, config.d_memory
 
     def first_fed(self, encoded: Encoded) -> Tensor:
         return encoded.last[-1]
@@ -156,8 +157,8 @@ class ContextDecoder(PlainDecoder):
 class PreviousStateDecoder(Decoder):
     """The state before a step decides what the step sees of the source; its token and context enter its output too."""
 
-    def widths(self, config: RecurrentConfig) -> None:
-        self.d_fed, self.d_read = config.d_memory, config.d_memory + config.d_model
+    def widths(self, config: RecurrentConfig) -> tuple[int, int]:
+        return config.d_memory, config.d_memory + config.d_model
 
     def step(self, y: Tensor, carried: Carried, source: Source | None) -> tuple[Tensor, Carried, Tensor]:
         context, weights = self.look(carried.state[-1, 0], source)
@@ -168,8 +169,8 @@ class PreviousStateDecoder(Decoder):
 class CurrentStateDecoder(Decoder):
     """The state after a step decides what its output sees of the source. All steps are one call."""
 
-    def widths(self, config: RecurrentConfig) -> None:
-        self.d_read = config.d_memory
+    def widths(self, config: RecurrentConfig) -> tuple[int, int]:
+        return 0, config.d_memory
 
     def forward(self, y: Tensor, encoded: Encoded) -> Tensor:
         source, tops = self.source(encoded), self.cells(y, self.begin(encoded).state)
@@ -185,21 +186,17 @@ class CurrentStateDecoder(Decoder):
         return self.output(top, context), Carried(state, carried.fed), weights
 
 
-class InputFeedingDecoder(CurrentStateDecoder):
-    """The same, but each output enters the next step, which therefore has to wait for it."""
+class InputFeedingDecoder(Decoder):
+    """The state after a step decides too, but each output enters the next step, which therefore has to wait for it."""
 
-    def widths(self, config: RecurrentConfig) -> None:
-        self.d_fed, self.d_read = config.d_model, config.d_memory
-
-    def first_fed(self, encoded: Encoded) -> Tensor:
-        return encoded.states.new_zeros(len(encoded.mask), self.d_fed)
-
-    def forward(self, y: Tensor, encoded: Encoded) -> Tensor:
-        return Decoder.forward(self, y, encoded)
+    def widths(self, config: RecurrentConfig) -> tuple[int, int]:
+        return config.d_model, config.d_memory
 
     def step(self, y: Tensor, carried: Carried, source: Source | None) -> tuple[Tensor, Carried, Tensor]:
-        output, after, weights = super().step(torch.cat([y, carried.fed.to(y.dtype)], dim=-1), carried, source)
-        return output, Carried(after.state, output), weights
+        top, state = self.cells.step(torch.cat([y, carried.fed.to(y.dtype)], dim=-1), carried.state)
+        context, weights = self.look(top, source)
+        output = self.output(top, context)
+        return output, Carried(state, output), weights
 
 
 def decoder_kind(config: RecurrentConfig) -> type[Decoder]:
@@ -227,19 +224,11 @@ class RecurrentSeq2Seq(EncoderDecoder):
         )
         self.decoder = decoder_kind(config)(config)
         self.output = nn.Linear(config.d_model, target_vocab, bias=config.output_bias)
-        self.initialise()
-        if config.tie != "none":
+        initialise(self)  # cells have drawn theirs: `initialise_cell`
+        if config.tie == "none":
+            nn.init.normal_(self.output.weight, std=config.d_model**-0.5)
+        else:
             self.output.weight = target.weight
-
-    def initialise(self) -> None:
-        """Glorot-uniform matrices and zero biases, N(0, 1 / d_model) tables; cells as `initialise_cell` has them."""
-        for module in self.modules():
-            if isinstance(module, nn.Linear):
-                nn.init.xavier_uniform_(module.weight)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
-        for table in (self.source_embedding, self.target_embedding, self.output):
-            nn.init.normal_(table.weight, std=self.config.d_model**-0.5)
 
     @property
     def cross_attentions(self) -> list[str]:
@@ -268,8 +257,7 @@ class RecurrentStep(ModelStep):
         super().__init__(model, sources, beam, watched)
         self.model = model
         self.state, self.fed = torch.empty(0), torch.empty(0)
-        self.values: Tensor | None = None
-        self.keys: Tensor | None = None
+        self.source: KeptSource | None = None
 
     def make_room(self, slots: int, source_room: int, room: int) -> None:
         model, R = self.model, slots * self.beam
@@ -277,8 +265,8 @@ class RecurrentStep(ModelStep):
         self.state = like.new_zeros(len(cells.layers), cells.n_parts, R, cells.d_hidden)
         self.fed = like.new_zeros(R, model.decoder.d_fed)
         if model.decoder.cross_attn is not None:
-            self.values = like.new_zeros(slots, source_room, model.config.d_memory)
-            self.keys = torch.zeros_like(model.decoder.cross_attn.keys(self.values))
+            values = like.new_zeros(slots, source_room, model.config.d_memory)
+            self.source = KeptSource(values, torch.zeros_like(model.decoder.cross_attn.keys(values)))
 
     def put(self, slots: Tensor, memory: Encoded) -> None:
         rows, begun = self.rows(slots), self.model.decoder.begin(memory)
@@ -286,14 +274,11 @@ class RecurrentStep(ModelStep):
         if begun.fed.shape[1]:
             self.fed[rows] = begun.fed.repeat_interleave(self.beam, dim=0).to(self.fed.dtype)
         source = self.model.decoder.source(memory)
-        if source is not None and self.values is not None and self.keys is not None:
-            for kept, new in ((self.values, source.values), (self.keys, source.keys)):
-                kept[slots, : new.shape[1]] = new.to(kept.dtype)
+        if source is not None and self.source is not None:
+            self.source.put(slots, source.values, source.keys)
 
     def hidden(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
-        source = None
-        if self.values is not None and self.keys is not None:
-            source = Source(self.values, self.keys, self.barred == 0)
+        source = self.source.seen(self.barred) if self.source is not None else None
         carried, y = Carried(self.state, self.fed), self.model.target_embedding(tokens)
         output, carried, weights = self.model.decoder.step(y, carried, source)
         self.state.copy_(carried.state)
@@ -308,5 +293,5 @@ class RecurrentStep(ModelStep):
 
     def leave(self, slots: Tensor, rows: Tensor) -> None:
         self.state, self.fed = self.state[:, :, rows], self.fed[rows]
-        if self.values is not None and self.keys is not None:
-            self.values, self.keys = self.values[slots], self.keys[slots]
+        if self.source is not None:
+            self.source.keep(slots)

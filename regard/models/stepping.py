@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.transformer import DecoderLayer, Transformer
 from regard.nn import kernels
+from regard.nn.alignment import Source
 from regard.nn.cache import Memory, Past, future
 from regard.nn.layout import Packed, Padded
 from regard.nn.linear import linear
@@ -121,6 +122,25 @@ class ModelStep(ABC):
     def lengthen(self, source_room: int) -> None:
         """Make place for longer sources than came before, where the kind of model can."""
         raise ValueError(f"a source of {source_room} tokens comes after shorter ones: sources must come longest first")
+
+
+class KeptSource:
+    """Values and keys of the sources in the slots, for a decoder that attends to them by `regard.nn.alignment`."""
+
+    def __init__(self, values: Tensor, keys: Tensor) -> None:
+        """(B, S, d), (B, S, …): room, nobody in it"""
+        self.values, self.keys = values, keys
+
+    def put(self, slots: Tensor, values: Tensor, keys: Tensor) -> None:
+        for kept, new in ((self.values, values), (self.keys, keys)):
+            kept[slots, : new.shape[1]] = new.to(kept.dtype)
+
+    def seen(self, barred: Tensor) -> Source:
+        """barred: (B, 1, S), −∞ where a source has no position"""
+        return Source(self.values, self.keys, barred == 0)
+
+    def keep(self, slots: Tensor) -> None:
+        self.values, self.keys = self.values[slots], self.keys[slots]
 
 
 class TransformerStep(ModelStep):

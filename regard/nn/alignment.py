@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from regard.nn.attention import Attending
+from regard.nn.attention import Attending, masked_softmax
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,8 @@ class Alignment(Attending, ABC):
 
     def forward(self, query: Tensor, source: Source) -> tuple[Tensor, Tensor]:
         """query: (B, Q, d_q) → context (B, Q, d), weights (B, Q, S)"""
-        weights = masked_softmax(self.scores(query, source.keys), source.mask)
+        scores = self.scores(query, source.keys)
+        weights = masked_softmax(scores.to(torch.promote_types(scores.dtype, torch.float32)), source.mask)
         return torch.bmm(weights.to(source.values.dtype), source.values), weights
 
     def show(self, weights: Tensor) -> None:
@@ -96,10 +97,3 @@ class ScaledDot(Dot):
 ALIGNMENTS: dict[str, type[Additive] | type[Dot]] = {
     "additive": Additive, "dot": Dot, "general": General, "scaled_dot": ScaledDot
 }  # fmt: skip
-
-
-def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
-    """Over the last dimension where the mask is true, in float32 at least; zeros where nothing is."""
-    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    lowest = torch.finfo(scores.dtype).min  # finite: a row of nothing else stays so (see `attention_weights`)
-    return scores.masked_fill(~mask, lowest).softmax(dim=-1).masked_fill(~mask, 0.0)

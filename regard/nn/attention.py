@@ -39,8 +39,11 @@ def attention_weights(q: Tensor, k: Tensor, mask: Tensor | None = None, causal: 
     if causal:
         past = causal_mask(q.shape[-2], k.shape[-2], q.device)
         mask = past if mask is None else mask & past
-    if mask is None:
-        return scores.softmax(dim=-1)
+    return scores.softmax(dim=-1) if mask is None else masked_softmax(scores, mask)
+
+
+def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
+    """Over the last dimension where the mask is true; zeros where it is nowhere."""
     # The lowest finite number, not -inf: exp() of it is an exact zero beside any real score, and a row of
     # nothing else stays finite until the second fill makes it zero, in value and in gradient.
     scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)

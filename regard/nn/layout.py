@@ -52,6 +52,13 @@ class Layout(Protocol):
     def real(self, x: Tensor) -> Tensor:
         """This layout's tensor → (total, …), the real positions of all sequences end to end."""
 
+    def running(self, x: Tensor) -> Tensor:
+        """This layout's tensor of numbers → at each position their sum from the first of its sequence on."""
+
+    def pick(self, x: Tensor, places: Tensor, layout: Layout) -> Tensor:
+        """Of this layout's tensor what lies at `places` of the same sequence, for each position of another layout of
+        its form; anything where a sequence has no such place. → that layout's tensor"""
+
     @property
     def lengths(self) -> Tensor:
         """(B,), the real positions of each sequence."""
@@ -104,6 +111,12 @@ class Padded:
 
     def real(self, x: Tensor) -> Tensor:
         return x.flatten(0, 1) if self.full else x[self.mask]
+
+    def running(self, x: Tensor) -> Tensor:
+        return x.cumsum(dim=1)
+
+    def pick(self, x: Tensor, places: Tensor, layout: Layout) -> Tensor:
+        return gathered(x, places)
 
     @property
     def lengths(self) -> Tensor:
@@ -173,6 +186,11 @@ def wide(x: Tensor) -> Tensor:
     return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
 
 
+def gathered(x: Tensor, places: Tensor) -> Tensor:
+    """x: (B, N, d)   places: (B, M) → x[b, places[b, m]], (B, M, d)"""
+    return x.gather(1, places[:, :, None].expand(-1, -1, x.shape[-1]))
+
+
 def power_of_two(n: int) -> int:
     """The least power of two that is at least n."""
     return 1 << (n - 1).bit_length()
@@ -230,6 +248,14 @@ class Packed:
 
     def real(self, x: Tensor) -> Tensor:
         return x
+
+    def running(self, x: Tensor) -> Tensor:
+        total = x.cumsum(dim=0)
+        return total - self.spread(torch.cat([total.new_zeros(1), total])[self.offsets[:-1]])
+
+    def pick(self, x: Tensor, places: Tensor, layout: Layout) -> Tensor:
+        first = layout.spread(self.offsets[:-1])
+        return x.index_select(0, (first + places).clamp(0, len(x) - 1))
 
     @property
     def lengths(self) -> Tensor:

@@ -26,7 +26,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.nn.dropout import dropout
-from regard.nn.layout import Layout
+from regard.nn.layout import Layout, gathered
 
 State = tuple[Tensor, ...]  # (h,), or (h, c) of an LSTM; each (…, H)
 
@@ -194,11 +194,6 @@ def turned(lengths: Tensor, size: int) -> Tensor:
     places = torch.arange(size, device=lengths.device)[None]
     back = lengths[:, None] - 1 - places
     return torch.where(back >= 0, back, places)
-
-
-def gathered(x: Tensor, places: Tensor) -> Tensor:
-    """x: (B, N, d)   places: (B, N) → x[b, places[b, n]]"""
-    return x.gather(1, places[:, :, None].expand(-1, -1, x.shape[-1]))
 
 
 def at(x: Tensor, places: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -10,14 +11,18 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor
 
-from regard.decode.translator import Translation
+from regard.decode.translator import Translation, links_of
 from regard.errors import nearest
 from regard.serve.batcher import Answer, Maps
 from regard.serve.limits import Refusal
 from regard.serve.models import Served
 from regard.serve.state import Serving
 from regard.serve.work import Task, Words, Work, begun, note
+from regard.view import attention_document
+
+LOOKED_AT = 0.02  # the least weight that an alignment tells
 
 
 class Strict(BaseModel):
@@ -49,10 +54,37 @@ class TranslateRequest(Strict):
     deadline: Annotated[float, Field(gt=0)] | None = Field(None, description="Seconds until the answer is useless.")
 
 
+class AttentionRequest(Strict):
+    """A text whose translation is looked into."""
+
+    text: Words = Field(description="The text; each of its sentences is an example.", examples=["Is she sleeping?"])
+    source: str | None = Field(None, description="As of a translation.")
+    target: str | None = Field(None, description="As of a translation.")
+    model: str | None = Field(None, description="As of a translation.")
+    beam: Annotated[int, Field(ge=1)] | None = Field(None, description="As of a translation.")
+    translation: Words | None = Field(
+        None, description="What the model is made to say of the text, which is then not cut; if none, what it says."
+    )
+    deadline: Annotated[float, Field(gt=0)] | None = Field(None, description="Seconds until the answer is useless.")
+
+
+class AttentionDocument(BaseModel):
+    """What the viewer draws: docs/viewer.md has every field."""
+
+    format: str
+    version: int
+    title: str
+    levels: int = Field(description="A stored number n means the weight n / levels.")
+    examples: list[dict[str, Any]] = Field(description="One for each sentence.")
+
+
 class Alignment(BaseModel):
     source_words: list[str]
     target_words: list[str]
     links: list[tuple[int, int]] = Field(description="(source word, target word), from 0.")
+    weights: list[list[tuple[int, float]]] = Field(
+        description=f"For each target word the source words it looks at and how much, from {LOOKED_AT} on."
+    )
 
 
 class Attention(BaseModel):
@@ -100,7 +132,8 @@ class Model(BaseModel):
     target: str
     engine: str
     beam: int
-    alignments: bool = Field(description="Whether it gives alignments and attention and takes prefix and glossary.")
+    n_best: int = Field(description="Translations of a sentence it finds in any case; more need a wider search.")
+    alignments: bool = Field(description="Whether it gives alignments and attention.")
 
 
 class ModelList(BaseModel):
@@ -129,7 +162,7 @@ def answer_of(sentence: str, answer: Answer, asked: TranslateRequest, served: Se
         if asked.scores:
             one |= {"score": translation.score, "log_prob": translation.log_prob}
         if asked.alignments:
-            one["alignment"] = alignment_of(translation, answer.links[number], served)
+            one["alignment"] = alignment_of(translation, answer.looks[number], served)
         if asked.attention is not False:
             one["attention"] = attention_of(translation, answer.maps[number], asked.attention, served)
         found.append(one)
@@ -137,12 +170,14 @@ def answer_of(sentence: str, answer: Answer, asked: TranslateRequest, served: Se
     return {"source": sentence, "translations": found} | ({"cut": cut} if cut else {})
 
 
-def alignment_of(translation: Translation, links: Sequence[tuple[int, int]], served: Served) -> dict[str, Any]:
+def alignment_of(translation: Translation, looks: Tensor, served: Served) -> dict[str, Any]:
     tokenizers = served.plain.tokenizers
+    rows = [[round(weight, 4) for weight in row] for row in looks.tolist()]
     return {
         "source_words": tokenizers.source.word_texts(translation.source_tokens),
         "target_words": tokenizers.target.word_texts(translation.target_tokens),
-        "links": sorted(links),
+        "links": sorted(links_of(looks)),
+        "weights": [[(s, weight) for s, weight in enumerate(row) if weight >= LOOKED_AT] for row in rows],
     }
 
 
@@ -232,13 +267,32 @@ def router(serving: Serving) -> APIRouter:
 
         return StreamingResponse(content(), media_type="application/x-ndjson")
 
+    @routes.post("/attention", response_model=AttentionDocument, responses=ERRORS)
+    async def attention(asked: AttentionRequest, request: Request) -> Response:
+        """Every attention weight of a text's translation, and how it was decoded: the document that the viewer draws.
+        Weights have 8 bits in it; /v1/translate gives them as they are."""
+        serving.admit(request, "")
+        served = serving.models.find(asked.source, asked.target, asked.model)
+        task = Task(
+            served, [asked.text], asked.beam, by="sentences" if asked.translation is None else "none",
+            seconds=asked.deadline, view=True, said=asked.translation,
+        )  # fmt: skip
+        note(request.state, task, serving.log_text)
+        async with begun(task, serving.batcher, serving.limits) as work:
+            (answers,) = await work.whole()
+        views = [answer.view for answer in answers if answer.view]
+        if not views:
+            raise Refusal(422, "The text has nothing that the model reads: send a sentence.")
+        return JSONResponse(await asyncio.to_thread(attention_document, *views))
+
     @routes.get("/models", response_model=ModelList)
     async def models() -> dict[str, Any]:
         """The models and the limits."""
         found = [
             {
                 "name": served.name, "source": served.source, "target": served.target, "engine": served.engine,
-                "beam": served.translator.config.beam_size, "alignments": served.sees,
+                "beam": served.translator.config.beam_size, "n_best": served.translator.candidates,
+                "alignments": served.aligns,
             }
             for served in serving.models
         ]  # fmt: skip

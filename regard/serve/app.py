@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -25,6 +26,7 @@ from regard.serve.limits import Refusal
 from regard.serve.metrics import TYPE
 from regard.serve.models import Served
 from regard.serve.state import Serving, given_key
+from regard.view.page import SCRIPTS, STYLE, attention_page, part
 
 PAGE = Path(__file__).parent / "page"
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -149,16 +151,22 @@ def health(app: FastAPI, serving: Serving) -> None:
 
 
 def pages(app: FastAPI) -> None:
-    """The static files, each a route of its own: nothing else of the disk can be asked for."""
+    """The static files, each a route of its own: nothing else of the disk can be asked for. The viewer's are those of
+    saved pages, and `saved.html` is such a page without a document, into which the page puts one."""
     for file in sorted(PAGE.iterdir()):
         if file.suffix in KINDS:
-            page(app, "/" if file.name == "index.html" else f"/page/{file.name}", file)
+            page(app, "/" if file.name == "index.html" else f"/page/{file.name}", file.read_bytes(), file.suffix)
+    for name in (STYLE, *SCRIPTS):
+        page(app, f"/page/viewer/{name}", part(name).encode(), Path(name).suffix)
+    page(app, "/page/viewer/saved.html", attention_page().encode(), ".html")
 
 
-def page(app: FastAPI, path: str, file: Path) -> None:
-    content = file.read_bytes()
+def page(app: FastAPI, path: str, content: bytes, suffix: str) -> None:
+    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
 
     @app.get(path, include_in_schema=False)
-    async def static() -> Response:
-        headers = {"Content-Security-Policy": PAGE_POLICY, "Cache-Control": "no-cache"}
-        return Response(content, headers=headers, media_type=KINDS[file.suffix])
+    async def static(request: Request) -> Response:
+        headers = {"Content-Security-Policy": PAGE_POLICY, "Cache-Control": "no-cache", "ETag": tag}
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        return Response(content, headers=headers, media_type=KINDS[suffix])

@@ -25,12 +25,16 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch import Tensor
+
 from regard.decode.joining import may_join, translate_as_they_come
 from regard.decode.translator import Translation, Wish
 from regard.errors import RegardError
 from regard.serve.limits import Limits, Refusal
 from regard.serve.metrics import Metrics
 from regard.serve.models import Served
+from regard.tasks.attention import attention_view
+from regard.view import AttentionView
 
 MOST_JOINING = 4096  # sentences in one search, before a new one begins: it keeps a little of each
 QUIET = 0.002  # seconds in which nothing comes: then nobody else is about to
@@ -49,6 +53,8 @@ class Kind:
     wishes: bool = False  # some engines know none
     align: bool = False
     attend: bool = False
+    view: bool = False
+    said: str | None = None  # the translation that is looked into; none: what is found
 
 
 @dataclass(frozen=True)
@@ -56,8 +62,9 @@ class Answer:
     """What came of one sentence."""
 
     translations: list[Translation]
-    links: list[list[tuple[int, int]]] = field(default_factory=list)  # of each translation, if asked for
+    looks: list[Tensor] = field(default_factory=list)  # of each translation, if asked for: target words by source words
     maps: list[Maps] = field(default_factory=list)
+    view: AttentionView | None = None  # of the first
 
 
 @dataclass
@@ -191,7 +198,7 @@ class Batcher:
             config = translator.options(**dict(kind.options))
         except RegardError:  # which the request will be told
             return False
-        return may_join(translator, config) and not (kind.wishes or kind.align or kind.attend)
+        return may_join(translator, config) and not (kind.wishes or kind.align or kind.attend or kind.view)
 
     def wait_for_company(self, longest: float) -> None:
         """Let sentences gather while they keep coming: those whose answers were just sent come back at once, with what
@@ -281,15 +288,19 @@ class Batcher:
         served = self.models[kind.model]
         translator = served.plain if kind.wishes else served.translator
         wishes = [piece.wish for piece in batch] if kind.wishes else None
-        found = translator.search([piece.text for piece in batch], kind.n_best, wishes=wishes, **dict(kind.options))
-        links: list[list[tuple[int, int]]] = []
+        if kind.said is not None:
+            found = [[served.plain.given(piece.text, kind.said)] for piece in batch]
+        else:
+            found = translator.search([piece.text for piece in batch], kind.n_best, wishes=wishes, **dict(kind.options))
+        looks: list[Tensor] = []
         if kind.align:
-            links = served.plain.align([one for best in found for one in best])
+            looks = [look.float().cpu() for look in served.plain.word_looks([one for best in found for one in best])]
         answers = []
         for best in found:
-            mine, links = links[: len(best)], links[len(best) :]
+            mine, looks = looks[: len(best)], looks[len(best) :]
             maps = [served.plain.attend(one) if one.target_tokens else {} for one in best] if kind.attend else []
-            answers.append(Answer(best, mine, maps))
+            view = attention_view(served.plain, best[0]) if kind.view and best[0].target_tokens else None
+            answers.append(Answer(best, mine, maps, view))
         return answers
 
 

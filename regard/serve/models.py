@@ -38,8 +38,13 @@ class Served:
 
     @property
     def sees(self) -> bool:
-        """Whether it can give alignments and attention."""
+        """Whether torch has its weights, which alignments, attention and wishes need."""
         return self.plain.device.type != "meta"
+
+    @property
+    def aligns(self) -> bool:
+        """Whether it tells what its words look at: some models have no attention to the source."""
+        return self.sees and bool(self.plain.model.cross_attentions)
 
 
 @dataclass(frozen=True)

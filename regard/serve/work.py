@@ -48,6 +48,8 @@ class Task:
     attend: bool = False
     by: str = "sentences"
     seconds: float | None = None
+    view: bool = False
+    said: str | None = None
 
     @property
     def terms(self) -> Mapping[str, str]:
@@ -70,11 +72,13 @@ class Task:
             if not term.strip():
                 raise Refusal(422, "A term of the glossary is empty: leave it out.")
         at_most(413, "characters in the prefix", len(self.prefix), 10 * limits.term_characters, "shorten it")
-        if self.attend:
+        if self.attend or self.view:
             at_most(
                 413, "characters whose attention is asked for", characters, limits.attention_characters, "send less"
             )
-        if (self.align or self.attend) and not self.served.sees:
+        most = 2 * limits.attention_characters
+        at_most(413, "characters in the translation that is looked into", len(self.said or ""), most, "shorten it")
+        if (self.align or self.attend or self.view) and not self.served.sees:
             raise Refusal(422, f"{self.served.name} is an export, which gives no alignments and no attention.")
         if (self.prefix.strip() or self.terms) and not self.served.sees:
             raise Refusal(422, f"{self.served.name} is an export, which takes no prefix and no glossary.")
@@ -84,7 +88,9 @@ class Task:
     def kind(self) -> Kind:
         options = () if self.beam is None else (("beam_size", self.beam),)
         wishes = bool(self.prefix.strip() or self.terms)
-        return Kind(self.served.name, self.width, self.n_best, options, wishes, self.align, self.attend)
+        return Kind(
+            self.served.name, self.width, self.n_best, options, wishes, self.align, self.attend, self.view, self.said
+        )
 
 
 def at_most(status: int, what: str, count: int, limit: int, change: str) -> None:

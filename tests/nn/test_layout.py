@@ -89,6 +89,23 @@ def test_both_layouts_sum_and_spread_alike(lengths: list[int]) -> None:
         assert torch.equal(form.uniform(3).mask, Padded.of([3] * len(lengths)).mask)
 
 
+@pytest.mark.parametrize("lengths", LENGTHS)
+def test_both_layouts_add_up_from_the_first_on_and_pick_the_same_places(lengths: list[int]) -> None:
+    """What lies at some place of each source, for each position of sequences of other lengths."""
+    torch.manual_seed(0)
+    others = [n + 2 for n in lengths]
+    padded, packed = (kind.of(lengths) for kind in (Padded, Packed))
+    wide, tight = (kind.of(others) for kind in (Padded, Packed))
+    x, numbers = torch.randn(sum(lengths), 3), torch.randint(0, 5, (sum(others),))
+    assert torch.equal(wide.real(wide.running(tight.pad(numbers))), tight.running(numbers))
+    first = torch.tensor([sum(others[:i]) for i in range(len(others))])
+    assert tight.running(numbers)[first].tolist() == numbers[first].tolist()
+    places = torch.cat([torch.randint(0, max(n, 1), (m,)) for n, m in zip(lengths, others, strict=True)])
+    found, expected = packed.pick(x, places, tight), padded.pick(packed.pad(x), tight.pad(places), wide)
+    there = tight.spread(packed.lengths) > 0
+    assert torch.equal(found[there], wide.real(expected)[there])
+
+
 def test_long_sums_of_half_precision_are_made_in_full() -> None:
     ones = torch.ones(1000, 1, dtype=torch.bfloat16)  # added up in bfloat16 they stop at 256
     assert Packed.of([1000]).sums(ones).item() == Padded.of([1000]).sums(ones[None]).item() == 1000

@@ -42,6 +42,12 @@ def test_a_model_that_writes_all_tokens_at_once_is_served(
     with several(reverser, f"de-en={masked_reverser}", tmp_path) as ask:
         answer = ask.post("/v1/translate", json={"text": sentences[:5], "source": "de"}).json()
         assert [one["text"] for one in answer["translations"]] == masked.translate(sentences[:5])
+        (one,) = [one for one in ask.get("/v1/models").json()["models"] if one["source"] == "de"]
+        page = {"text": "a b c", "model": one["name"], "n_best": one["n_best"], "scores": True, "alignments": True}
+        (asked,) = ask.post("/v1/translate", json=page).json()["translations"]  # as the page asks
+        assert asked["text"] == masked.translate("a b c")
+        (looked,) = ask.post("/v1/attention", json={"text": "a b c", "source": "de"}).json()["examples"]
+        assert looked["target"] == masked.translate("a b c")
         for change in ({"beam": 2}, {"prefix": "a"}):
             refused = ask.post("/v1/translate", json={"text": "a b", "source": "de", **change})
             assert refused.status_code == 422, refused.text
@@ -77,3 +83,5 @@ def test_ctranslate2_searches_and_torch_does_the_rest(
         assert wished[0]["text"] == model.search(["a b c"], wishes=[Wish(prefix="z")])[0][0].text
         aligned = ask.post("/v1/translate", json={"text": "a b c", "alignments": True, "attention": True})
         assert aligned.status_code == 200
+        (looked,) = ask.post("/v1/attention", json={"text": "a b c"}).json()["examples"]
+        assert looked["target"] == engine.translate("a b c")

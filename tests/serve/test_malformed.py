@@ -34,9 +34,21 @@ VALUES: list[Any] = [
 CHECKS = [status_code_conformance, content_type_conformance, response_schema_conformance]
 FIELDS = [
     "text", "source", "target", "model", "beam", "n_best", "scores", "alignments", "attention", "prefix", "glossary",
-    "split", "stream", "deadline", "q", "format", "alternatives", "api_key", "extra", "\ud800",
+    "split", "stream", "deadline", "translation", "q", "format", "alternatives", "api_key", "extra", "\ud800",
 ]  # fmt: skip
-PATHS = ["/v1/translate", "/translate", "/detect", "/v1/models", "/languages", "/", "/nowhere", "/%ff", "//", "/ready"]
+PATHS = [
+    "/v1/translate",
+    "/v1/attention",
+    "/translate",
+    "/detect",
+    "/v1/models",
+    "/languages",
+    "/",
+    "/nowhere",
+    "/%ff",
+    "//",
+    "/ready",
+]
 KINDS = [
     "application/json", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/plain", "",
     "application/json; charset=utf-16", "application/json; charset=nonsense", "a/b/c;;;=", "\xff",

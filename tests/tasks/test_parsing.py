@@ -117,6 +117,21 @@ def test_trees_do_not_depend_on_the_batch(parser: Parser) -> None:
     assert parser.parse(sentences, batch_sentences=5) == [parser.parse([one])[0] for one in sentences]
 
 
+def test_trees_of_slots_that_stay_are_those_of_fresh_ones(parser: Parser) -> None:
+    """Under the grammar and without; a second search finds the slots as the first left them."""
+    sentences = [tree.words for tree in load(resolve_as(ParsingRecipe, RECIPE).data, "test").gold[:12]]
+    for part in (sentences, sentences[2:4]):
+        for constrained in (True, False):
+            kept, fresh = (
+                parser.trees(part, n_best=2, beam_size=3, batch_sentences=3, constrained=constrained, recorded=when)
+                for when in ("always", "never")
+            )
+            assert [[one.output.target_tokens for one in best] for best in kept] == [
+                [one.output.target_tokens for one in best] for best in fresh
+            ]
+    assert len(parser.benches) > 1
+
+
 def test_one_word_no_word_and_very_many_words(parser: Parser) -> None:
     assert parser.parse("") == NO_PARSE
     assert parser.parse("   ") == NO_PARSE

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,18 +20,6 @@ api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip i
 Page = api.Page
 VIEWS = ("heads", "matrix", "lines", "alignment", "rollout", "measures", "decoding")
 Open = Callable[..., Page]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[api.Browser]:
-    names = ("chromium", "chromium-browser", "google-chrome")
-    found = next((path for path in map(shutil.which, names) if path), None)
-    if found is None:
-        pytest.skip("no Chromium on this machine: the pages were not opened in a real browser")
-    with api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture

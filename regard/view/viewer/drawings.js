@@ -54,8 +54,10 @@ function write(x, y, text, fill, size, more = {}) {
   return svg("text", { x, y, "dominant-baseline": "central", "font-size": size, fill, ...more }, text);
 }
 
-function heading(text, theme) {
-  return svg("text", { x: 0, y: 15, "font-size": 13, "font-weight": 600, fill: theme.ink }, text);
+// Smaller where the drawing is narrow.
+function heading(text, theme, width) {
+  const size = clamp((13 * width) / (1.1 * widest([text], 13)), 9, 13);
+  return svg("text", { x: 0, y: 15, "font-size": r1(size), "font-weight": 600, fill: theme.ink }, text);
 }
 
 // Elements of the same shade are one path: a map of 200 by 200 has at most 255 elements.
@@ -86,7 +88,7 @@ function matrixPanel(matrix, { theme, room, title, ceiling, best = null }) {
   const gap = cell > 9 ? 1 : 0, side = cell - gap;
 
   const node = svg("g");
-  node.append(heading(title, theme));
+  node.append(heading(title, theme, width));
   node.append(svg("rect", {
     x: left, y: top, width: K * cell, height: Q * cell, fill: css(theme.ramp[0]), stroke: theme.line,
   }));
@@ -197,7 +199,7 @@ function linesPanel(matrix, { theme, room, title, threshold, best = null }) {
     const strong = weights.map((weight, i) => (best[Math.floor(i / K)] === i % K ? Math.max(weight, 0.3) : 0));
     links.append(...paths(strong, 1, curveOf, stroke(theme.mark)));
   }
-  node.append(heading(title, theme), links, focus);
+  node.append(heading(title, theme, width), links, focus);
   const columnHead = (x, anchor, text) => write(x, 34, text, theme.muted, 11, { "text-anchor": anchor });
   if (rows.kind === "tokens") node.append(columnHead(left - 6, "end", "queries"));
   if (columns.kind === "tokens") node.append(columnHead(width - right + 6, "start", "keys"));
@@ -278,9 +280,9 @@ function measurePanel(group, name, { theme, title, chosen }) {
   const values = group.maps.map((map) => map[name]);
   const most = Math.max(...values.flat(), 1e-9);
   const labels = group.maps.map((map) => map.layer || "heads");
-  const left = Math.ceil(widest(labels, 13) + 12), top = 52, w = 52, h = 30;
+  const left = Math.ceil(widest(labels, 13) + 12), top = 52, w = 52, h = 30, width = left + H * w + 8;
   const node = svg("g");
-  node.append(heading(title, theme));
+  node.append(heading(title, theme, width));
   for (let head = 0; head < H; head++) {
     node.append(write(left + (head + 0.5) * w, 38, String(head), theme.muted, 12, { "text-anchor": "middle" }));
   }
@@ -303,7 +305,7 @@ function measurePanel(group, name, { theme, title, chosen }) {
     const layer = Math.floor((y - top) / h), head = Math.floor((x - left) / w);
     return values[layer] && values[layer][head] !== undefined ? { layer, head } : null;
   };
-  return { node, width: left + H * w + 8, height: top + values.length * h + 8, hit, show: () => {} };
+  return { node, width, height: top + values.length * h + 8, hit, show: () => {} };
 }
 
 // ---- bars: the alternatives of a step, or where it looks ----
@@ -313,7 +315,7 @@ function barsPanel(bars, { theme, room, title }) {
   const left = Math.ceil(widest(bars.map((bar) => shorten(bar.label)), size) + 14);
   const width = Math.round(clamp(room, left + 160, left + 420)), across = width - left - 60;
   const node = svg("g");
-  node.append(heading(title, theme));
+  node.append(heading(title, theme, width));
   bars.forEach((bar, i) => {
     const y = top + i * h, place = { x: left, y: y + 4, height: h - 8, rx: 3 };
     node.append(

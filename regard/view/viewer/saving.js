@@ -34,11 +34,9 @@ async function savePng(drawing, name) {
   offer(await new Promise((done) => canvas.toBlob(done, "image/png")), name + ".png");
 }
 
-// The page as it was before it was drawn, told where its reader is.
-function savePage(page, state, name) {
-  const copy = page.cloneNode(true);
-  copy.dataset.state = JSON.stringify(state);
-  offer(new Blob(["<!doctype html>\n" + copy.outerHTML + "\n"], { type: "text/html" }), name + ".html");
+// page(state) gives the text of a page that opens where its reader is.
+async function savePage(page, state, name) {
+  offer(new Blob([await page(state)], { type: "text/html" }), name + ".html");
 }
 
 return { saveSvg, savePng, savePage };

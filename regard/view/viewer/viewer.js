@@ -1,6 +1,8 @@
 "use strict";
 // The viewer: what is chosen, the controls that choose it, and the view of it.
 // AttentionViewer.open(element, document) needs an empty element, the style sheet and the scripts before this one.
+// Options: `page`, which gives the text of a saved page; `state`, where the reader was; `embedded`, for a page that has a heading
+// and a theme of its own. The viewer that is opened has `state`, and `close`, after which its element may hold another.
 const AttentionViewer = (() => {
 
 const { html } = AttentionElements;
@@ -23,9 +25,11 @@ function called(example, content) {
 }
 
 class Viewer {
-  constructor(root, content, { page = null, state = {} }) {
+  constructor(root, content, { page = null, state = {}, embedded = false }) {
     this.root = root;
     this.page = page;
+    this.embedded = embedded;
+    this.closing = new AbortController();
     this.data = new AttentionData.Document(content);
     this.state = {
       example: 0, view: "matrix", group: null, layer: -1, head: "mean", scale: "own", threshold: 0.02, step: 0, theme: "auto",
@@ -68,6 +72,7 @@ class Viewer {
     this.least = html("output", { class: "least" });
     this.labels.threshold.append(this.least);
     this.labels.example.hidden = content.examples.length < 2;
+    this.labels.theme.hidden = this.embedded;
 
     this.tabs = html("div", { class: "tabs", role: "tablist", "aria-label": "Views" });
     for (const [view, { name }] of Object.entries(VIEWS)) {
@@ -100,17 +105,22 @@ class Viewer {
       this.legend, this.stepper, this.overview.element, this.stage, this.reading, this.numbers,
     ]);
     this.shown = shown;
-    this.root.replaceChildren(
-      html("h1", { dir: "auto" }, content.title || "Attention"),
-      this.problem, texts, bar, this.tabs, shown, this.footer(content));
+    this.root.replaceChildren(this.problem, texts, bar, this.tabs, shown, this.footer(content));
+    if (!this.embedded) this.root.prepend(html("h1", { dir: "auto" }, content.title || "Attention"));
 
     this.dark = window.matchMedia("(prefers-color-scheme: dark)");
-    this.dark.addEventListener("change", () => this.draw());
+    this.dark.addEventListener("change", () => this.draw(), { signal: this.closing.signal });
     let waiting = 0;
     window.addEventListener("resize", () => {
       cancelAnimationFrame(waiting);
       waiting = requestAnimationFrame(() => this.draw());
-    });
+    }, { signal: this.closing.signal });
+  }
+
+  close() {
+    this.closing.abort();
+    this.root.replaceChildren();
+    for (const name of ["ready", "error", "example"]) delete this.root.dataset[name];
   }
 
   footer(content) {
@@ -120,7 +130,7 @@ class Viewer {
         "model's own weights, means over heads are of the stored ones.",
       "Each row of weights sums to one; a row of zeros may look at nothing. " +
         "Layers and heads are counted from 0, as in the code.",
-      "This page asks the network for nothing.",
+      ...(this.embedded ? [] : ["This page asks the network for nothing."]),
     ].map((line) => html("p", {}, line)));
   }
 
