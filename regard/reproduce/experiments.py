@@ -56,8 +56,7 @@ class Experiment:
             return None
         written = json.loads(path.read_text(encoding="utf-8"))
         result: Result = written["measured"]
-        same = written["recipe"] == to_dict(self.recipe) or alike(resolve(written["recipe"]), self.recipe)
-        return result if same else None
+        return result if written["recipe"] == to_dict(self.recipe) or alike(recipe_in(path), self.recipe) else None
 
     def check(self) -> None:
         """A folder that holds the result of something else is nobody's to overwrite."""
@@ -65,9 +64,17 @@ class Experiment:
             raise RegardError(f"{self.run} was made with another recipe: give another folder with --out, or remove it.")
 
 
-def alike(a: Recipe, b: Recipe) -> bool:
+def recipe_in(result: Path) -> Recipe | None:
+    """What a result was made with; None where its keys are those of another version."""
+    try:
+        return resolve(json.loads(result.read_text(encoding="utf-8"))["recipe"])
+    except RegardError:
+        return None
+
+
+def alike(a: Recipe | None, b: Recipe) -> bool:
     """Whether two recipes differ in nothing but the folders that their files lie in."""
-    return unplaced(a) == unplaced(b)
+    return a is not None and unplaced(a) == unplaced(b)
 
 
 def unplaced(recipe: Recipe) -> dict[str, Any]:
@@ -90,7 +97,7 @@ def run_of(folder: Path, row: str, seed: int) -> Path:
 
 def finished(folder: Path, names: dict[str, str]) -> list[Experiment]:
     """Whatever rows and seeds have a result in the folder, each with the recipe that it was made with: rows of one
-    table may have been trained for longer or shorter.
+    table may have been trained for longer or shorter. Results of versions whose recipes had other keys are left out.
 
     names: of every row, what its runs are called in their recipes, so that another table's runs are left aside
     """
@@ -99,8 +106,8 @@ def finished(folder: Path, names: dict[str, str]) -> list[Experiment]:
         for path in folder.glob(f"{slug(row)}-*/{RESULT}"):
             seed = path.parent.name.removeprefix(f"{slug(row)}-")
             if seed.isdecimal():  # else it is the run of a row whose name begins alike
-                recipe = resolve(json.loads(path.read_text(encoding="utf-8"))["recipe"])
-                found += [Experiment(row, int(seed), recipe, path.parent)] if recipe.name == name else []
+                recipe = recipe_in(path)
+                found += [Experiment(row, int(seed), recipe, path.parent)] if recipe and recipe.name == name else []
     order = list(names)
     return sorted(found, key=lambda each: (order.index(each.row), each.seed))
 

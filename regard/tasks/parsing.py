@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -48,10 +48,14 @@ class Judged:
     parsed: list[Parsed] = field(default_factory=list)  # how our parser came to the trees; nothing of trees of a file
 
     @classmethod
-    def of(cls, gold: Sequence[Tree], trees: Sequence[Tree], parsed: Sequence[Parsed] = ()) -> Judged:
+    def of(cls, gold: Sequence[Tree], trees: Sequence[Tree]) -> Judged:
         pairs = list(zip(gold, trees, strict=True))
         bare = [(one, retagged(tree, one.tags) if len(one.tags) == len(tree.words) else tree) for one, tree in pairs]
-        return cls(list(trees), [compare(*pair) for pair in bare], [compare(*pair) for pair in pairs], list(parsed))
+        return cls(list(trees), [compare(*pair) for pair in bare], [compare(*pair) for pair in pairs])
+
+    @classmethod
+    def of_parses(cls, gold: Sequence[Tree], parsed: Sequence[Parsed]) -> Judged:
+        return replace(cls.of(gold, [one.tree for one in parsed]), parsed=list(parsed))
 
     @property
     def total(self) -> Total:
@@ -117,7 +121,7 @@ def build(recipe: ParsingRecipe, tokenizers: TokenizerPair) -> ParserTransformer
 def judge(parser: Parser, treebank: Treebank, progress: Callable[[int], None] | None = None, **options: Any) -> Judged:
     """A treebank parsed and scored."""
     found = [best[0] for best in parser.trees(treebank.words, progress=progress, **options)]
-    return Judged.of(treebank.gold, [one.tree for one in found], found)
+    return Judged.of_parses(treebank.gold, found)
 
 
 def prepare(

@@ -63,6 +63,11 @@ def test_results_are_found_whatever_recipe_made_them(tmp_path: Path) -> None:
     assert [each.recipe.train.steps for each in found] == [100, 200, 1000]
     assert all(each.result is not None for each in found)
     assert finished(tmp_path, {"a": "another table's a"}) == []
+    old = run_of(tmp_path, "a", 2) / "result.json"
+    old.write_text(old.read_text().replace('"d_model"', '"d_old"'))  # a key of another version
+    assert [each.seed for each in finished(tmp_path, {"a": "t a"})] == [10]
+    with pytest.raises(RegardError, match="was made with another recipe"):
+        done[1].check()
 
 
 def test_a_result_outlives_the_move_of_its_files_and_nothing_else(tmp_path: Path) -> None:
