@@ -74,7 +74,7 @@ def measure(model: Parser, gold: Treebank, ways: dict[str, dict[str, Any]], roun
             began = time.perf_counter()
             found = model.trees(gold.words, **ways[way])
             seconds[way].append(time.perf_counter() - began)
-            judged[way] = Judged.of(gold.gold, [best[0] for best in found])
+            judged[way] = Judged.of_parses(gold.gold, [best[0] for best in found])
     return {
         way: {
             "sentences_per_minute": 60 * len(gold) / statistics.median(seconds[way]),

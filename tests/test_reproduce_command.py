@@ -32,10 +32,12 @@ def test_rows_are_added_to_those_that_are_there(tmp_path: Path, sets: list[str])
     for row in ("N = 2", "h = 1"):
         result = call(tmp_path, "--rows", row, *sets)
         assert result.returncode == 0, result.stderr
-    assert (tmp_path / "runs" / "table-3.md").read_text(encoding="utf-8").count("*not run here*") == 18
+    assert (tmp_path / "runs" / "table-3.md").read_text(encoding="utf-8").count("*not run here*") == 3 * 18
     assert sum(" – " in line for line in result.stdout.splitlines()) == 18
     assert max(len(line) for line in result.stdout.splitlines()) <= 80
     assert (tmp_path / "runs" / "table-3.png").is_file()
+    shown = call(tmp_path, "--show")  # whatever recipes the rows were made with
+    assert shown.stdout.strip() == result.stdout.split("\n\nruns")[0].strip()
     other = call(tmp_path, "--rows", "N = 2", *sets, "--set=train.steps=4")
     assert other.returncode == 2
     assert "was made with another recipe" in " ".join(other.stderr.split())

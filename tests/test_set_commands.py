@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,22 @@ def test_a_run_on_sets_is_trained_and_looked_into(tmp_path: Path) -> None:
     page, png = call("view", tmp_path / "run", "--number", 2, "--output", tmp_path, "--name", "second").split()
     assert Path(page).name == "second.html"
     assert Path(png).read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_run_on_sets_is_scored_again(tmp_path: Path) -> None:
+    trained = call("train", "set-max-regression", "--run", tmp_path / "run", *TINY)
+    told = call("evaluate", tmp_path / "run")
+    assert told.splitlines() == [line for line in trained.splitlines() if line.startswith("test ")]
+    found = json.loads(call("evaluate", tmp_path / "run", "--split", "valid", "--split", "test", "--json"))
+    assert f"{found['test']['mae']:.4f}" in told
+    assert found["valid"]["mae"] != found["test"]["mae"]
+    for wrong, message in (
+        (["--split", "dev"], "No split dev"),
+        (["--beam", "3"], "--beam means nothing to"),
+        (["--reference", "x"], "--reference means nothing to"),
+    ):
+        with pytest.raises(RegardError, match=message):
+            call("evaluate", tmp_path / "run", *wrong)
 
 
 def test_rows_of_a_table_are_added_to_those_that_are_there(tmp_path: Path) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from regard.cli.evaluating import Request
 from regard.cli.options import bar, open_parser
 from regard.errors import RegardError, nearest
 
@@ -17,37 +17,19 @@ if TYPE_CHECKING:
     from regard.tasks.parsing_report import Report
 
 
-@dataclass(frozen=True)
-class ParserRequest:
-    """What is asked: of which trees, and what to show."""
-
-    run: Path | None
-    splits: Sequence[str]
-    trees: Path | None  # gold ones, instead of the recipe's
-    treebank: str  # one of several of the recipe
-    hypotheses: Path | None
-    baseline: Path | None
-    by_length: bool
-    plot: Path | None
-    save: Path | None
-    as_json: bool
-    weights: str
-    device: str
-    threads: int | None
-    options: dict[str, Any]
-
-
-def evaluate_parser(asked: ParserRequest) -> None:
+def evaluate_parser(asked: Request) -> None:
     """Score, compare, write and draw."""
     from regard.data.trees import write_trees
 
+    if asked.source or asked.references or asked.log_probs or asked.tokenized_lowercase or asked.compound_split:
+        raise RegardError("A parser is scored against trees: give --trees, or nothing for the recipe's own.")
     treebanks = gold_trees(asked)
     if len(treebanks) > 1 and (asked.save or asked.plot):
         raise RegardError("--save and --plot are for one part: choose it with --split.")
     told = {treebank.name: report(asked, treebank) for treebank in treebanks}
     for one in told.values():
         if asked.save:
-            write_trees(asked.save, [parsed.tree for parsed in one.judged.parsed])
+            write_trees(asked.save, one.judged.trees)
         if asked.plot:
             one.draw(asked.plot, one.treebank.name)
     if asked.as_json:
@@ -57,7 +39,7 @@ def evaluate_parser(asked: ParserRequest) -> None:
     print("\n".join([*written, *(["", f"F1 by length  {asked.plot}"] if asked.plot else [])]))
 
 
-def gold_trees(asked: ParserRequest) -> list[Treebank]:
+def gold_trees(asked: Request) -> list[Treebank]:
     from regard.data.treebank import Treebank, load, test_splits
     from regard.data.trees import read_trees
     from regard.training.parsing import recipe_of
@@ -85,7 +67,7 @@ def chosen(data: TreebankConfig, name: str) -> TreebankConfig:
     return replace(data, files=(data.files[found[0]],), splits=(data.splits[found[0]],))
 
 
-def report(asked: ParserRequest, treebank: Treebank) -> Report:
+def report(asked: Request, treebank: Treebank) -> Report:
     if asked.hypotheses:
         ours = of_file(asked.hypotheses, treebank)
     else:
@@ -97,7 +79,7 @@ def report(asked: ParserRequest, treebank: Treebank) -> Report:
     return replace(ours, other=theirs)
 
 
-def of_run(run: Path, treebank: Treebank, asked: ParserRequest) -> Report:
+def of_run(run: Path, treebank: Treebank, asked: Request) -> Report:
     from regard.tasks.parsing_report import Report
     from regard.training.parsing import recipe_of
     from regard.training.run import Run
@@ -109,19 +91,13 @@ def of_run(run: Path, treebank: Treebank, asked: ParserRequest) -> Report:
 
 
 def of_file(path: Path, treebank: Treebank) -> Report:
-    """Trees that are there already, one for each gold tree."""
-    from regard.data.linearise import Repairs
-    from regard.data.trees import drop_traces, read_trees, strip_functions, strip_root
-    from regard.decode.parser import Parsed
-    from regard.decode.translator import Translation
+    """Trees that are there already, one for each gold tree. One over other words is an error and `(())` is skipped, as
+    EVALB has it; how many there are stands beside the score."""
+    from regard.data.trees import as_scored, read_trees
     from regard.tasks.parsing import Judged
     from regard.tasks.parsing_report import Report
 
-    trees = [strip_root(drop_traces(strip_functions(tree))) for tree in read_trees(path)]
+    trees = [as_scored(tree) for tree in read_trees(path)]
     if len(trees) != len(treebank):
         raise RegardError(f"{path} has {len(trees):,} trees but {treebank.name} has {len(treebank):,} with words.")
-    for number, (tree, gold) in enumerate(zip(trees, treebank.gold, strict=True), start=1):
-        if tree.words != gold.words:
-            raise RegardError(f"{path}, tree {number}: its words are not those of the gold tree.")
-    parsed = [Parsed(tree, Repairs(), Translation(" ".join(tree.words), "", 0.0, 0.0, [], [])) for tree in trees]
-    return Report(str(path), treebank, Judged.of(treebank.gold, parsed), "tags", False)
+    return Report(str(path), treebank, Judged.of(treebank.gold, trees), "tags", constrained=None)

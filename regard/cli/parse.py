@@ -29,7 +29,7 @@ from regard.cli.options import (
 from regard.errors import RegardError
 
 if TYPE_CHECKING:
-    from regard.decode.parser import Parsed, Parser
+    from regard.decode.parser import Parsed, Parser, Words
 
 CHUNK = 2048  # sentences parsed before the first of them is printed
 FORMS = ("trees", "indented", "drawn", "symbols")
@@ -116,18 +116,17 @@ def parse(
         warn(f"{kept:,} of {parsed:,} trees are at least {least_confidence:g} sure.")
 
 
-def sentences(source: Path | None, raw: bool) -> Iterator[list[str]]:
-    """The words of each line. Brackets may be written as bracket files write them."""
+def sentences(source: Path | None, raw: bool) -> Iterator[Words]:
+    """Each line, or its words where it is running text."""
     from regard.data.files import decode_lines, read_lines
     from regard.data.penn_words import penn_words
-    from regard.data.trees import plain_word
 
     lines = read_lines(source) if source else decode_lines(sys.stdin.buffer, "standard input")
     for line in lines:
-        yield penn_words(line) if raw else [plain_word(word) for word in line.split()]
+        yield penn_words(line) if raw else line
 
 
-def in_groups(lines: Iterator[list[str]]) -> Iterator[list[list[str]]]:
+def in_groups(lines: Iterator[Words]) -> Iterator[list[Words]]:
     while group := list(islice(lines, CHUNK)):
         yield group
 

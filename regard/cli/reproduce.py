@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from textwrap import fill
@@ -10,14 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.options import Device, Sets, console, warn
-from regard.config import PairRecipe, parse_override, resolve_as
+from regard.config import Recipe, parse_override
 from regard.errors import RegardError, nearest
 
 if TYPE_CHECKING:
-    from regard.reproduce.experiments import Experiment
-    from regard.reproduce.tables import Table
-
-MOST_SEEDS = 20  # that a table looks for
+    from regard.reproduce.experiments import Experiment, Measure
+    from regard.reproduce.tables import Printed, Values
 
 app = typer.Typer(help="A paper's table, measured here and printed beside the paper's figures.")
 
@@ -27,6 +26,7 @@ Rows = Annotated[
 Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Seeds of every row.")]
 Jobs = Annotated[int, typer.Option("--jobs", min=1, help="Runs at once on the one device.")]
 Show = Annotated[bool, typer.Option("--show", help="Print what is there so far, and train nothing.")]
+OUT = typer.Option("--out", help="Folder of the runs, the table and the picture.")
 
 
 @app.command("table-1")
@@ -105,6 +105,9 @@ def numbers(text: str, option: str) -> tuple[int, ...]:
         raise RegardError(f"{option} {text}: give whole numbers separated by commas, e.g. 512,1024,2048.") from None
 
 
+# --- tables whose rows are trained -----------------------------------------------------------------------
+
+
 @app.command("table-3")
 def table_3(
     scale: Annotated[str, typer.Option("--scale", help="multi30k, or wmt: the paper's own setting.")] = "multi30k",
@@ -114,9 +117,7 @@ def table_3(
         int, typer.Option("--seeds-deciding", min=1, help="Seeds of the rows that an ordering depends on.")
     ] = 1,
     jobs: Jobs = 1,
-    out: Annotated[Path, typer.Option("--out", help="Folder of the runs, the table and the picture.")] = Path(
-        "runs/table-3"
-    ),
+    out: Annotated[Path, OUT] = Path("runs/table-3"),
     sets: Sets = None,
     show: Show = False,
 ) -> None:
@@ -127,52 +128,90 @@ def table_3(
 
     Example:  regard reproduce table-3 --jobs 4 --seeds-deciding 3
     """
-    from regard.data.corpus import load_required
-    from regard.reproduce import table3
-    from regard.reproduce.experiments import carry_out
-    from regard.view import table_png
+    from regard.reproduce.table3 import TABLES, measure
+    from regard.reproduce.tables import choose
 
-    if scale not in table3.SCALES:
-        raise RegardError(f"No scale {scale}{nearest(scale, table3.SCALES)}; there are {', '.join(table3.SCALES)}.")
-    overrides = dict(parse_override(text) for text in sets or ())
-    setting, chosen = table3.SCALES[scale], table3.choose(rows)
-    experiments = table3.experiments(setting, out, chosen, seeds, seeds_deciding, overrides)
-    measure = partial(table3.measure, weights=setting.weights)
+    if scale not in TABLES:
+        raise RegardError(f"No scale {scale}{nearest(scale, TABLES)}; there are {', '.join(TABLES)}.")
+    table = TABLES[scale]
+    planned = table.plan(out, choose(table.rows, rows, "Table 3"), seeds, seeds_deciding, changes(sets))
     if not show:
-        recipe = resolve_as(PairRecipe, experiments[0].recipe)
-        load_required(recipe.data, "valid")  # a corpus that is missing is missing for all rows
-    failures = [] if show else carry_out(experiments, measure, jobs, console)
-    found = table3.experiments(setting, out, table3.ROWS, MOST_SEEDS, MOST_SEEDS, overrides)  # earlier ones too
-    claims = [f"- {claim}: {word}" for claim, word in table3.verdicts(found)]
-    print_table(table3.narrow(found), [], claims)
-    rows_done, ours, papers = table3.columns(found)
-    if rows_done and not show:
-        write_table(out, "table-3", table3.table(found), [], claims)
-        table_png(out / "table-3.png", "Table 3: BLEU on the development set", rows_done, ours, papers)
-        print(f"\n{out / 'table-3.md'}\n{out / 'table-3.png'}")
-    count_failures(failures, len(experiments))
+        check_corpus(planned[0].recipe)
+    stage = (planned, partial(measure, weights=table.scale.weights))
+    run_table(table, [stage], out, jobs, show, table.draw)
 
 
-def print_table(narrow: str, remarks: list[str], claims: list[str]) -> None:
-    """For a terminal: the table, what must be known of it, and the claims that could be checked."""
-    wrapped = [fill(line, 80, subsequent_indent="  ") for line in [*remarks, *claims]]
-    print("\n".join([narrow, "", *wrapped]))
+@app.command("families")
+def families(
+    rows: Rows = "",
+    seeds: Seeds = 1,
+    jobs: Jobs = 1,
+    out: Annotated[Path, OUT] = Path("runs/families"),
+    sets: Sets = None,
+    show: Show = False,
+) -> None:
+    """What attention replaced: recurrence with and without it, convolution, and the Transformer, on Multi30k.
+
+    BLEU with what long sentences lose of it, parameters, training time and decoding speed in one table; BLEU by length
+    of all of them in one picture. Fetch the corpus first: regard data fetch multi30k-en-de-tok. Every row is a run
+    directory of its own in --out. The same command again goes on where it stopped, and does nothing twice. Times are
+    those of runs that have the machine to themselves: leave --jobs at 1 for them.
+
+    Example:  regard reproduce families --seeds 3
+    """
+    from regard.reproduce.families import FAMILIES, measure
+    from regard.reproduce.tables import choose
+
+    planned = FAMILIES.experiments(out, choose(FAMILIES.rows, rows, "The table"), seeds, changes(sets))
+    if not show:
+        check_corpus(planned[0].recipe)
+    run_table(FAMILIES, [(planned, measure)], out, jobs, show, FAMILIES.draw)
 
 
-def write_table(out: Path, name: str, table: str, remarks: list[str], claims: list[str]) -> None:
-    text = "\n".join([table, "", *remarks, *([""] if remarks else []), *claims])
-    (out / f"{name}.md").write_text(text + "\n", encoding="utf-8")
+@app.command("table-4")
+def table_4(
+    treebanks: Annotated[Path, typer.Option("--treebanks", help="The folder of the treebanks' files.")] = Path("."),
+    rows: Annotated[str, typer.Option("--rows", metavar="NAMES", help="Only these of wsj, gum, craft, joint.")] = "",
+    text: Annotated[
+        Path | None,
+        typer.Option("--text", help="Plain sentences: also rows that learn from their own parses of them."),
+    ] = None,
+    least_confidence: Annotated[
+        float, typer.Option("--least-confidence", min=0.0, max=1.0, help="Of the parses that are learned from.")
+    ] = 0.9,
+    seeds: Seeds = 1,
+    jobs: Jobs = 1,
+    out: Annotated[Path, OUT] = Path("runs/table-4"),
+    sets: Sets = None,
+    show: Show = False,
+) -> None:
+    """*Attention Is All You Need*, Table 4: English constituency parsing, ours beside the paper's.
+
+    The paper's treebank is not free; each row says what it was trained on and scored on. Every row is a run directory
+    in --out, and the same command again goes on where it stopped. Malformed outputs are counted with the grammar and
+    without.
+
+    Example:  regard reproduce table-4 --treebanks constituency --jobs 4
+    """
+    from regard.reproduce import table4
+
+    chosen = table4.choose(rows)
+    again = [row for row in table4.SELF_TRAINED if row.parent in {one.name for one in chosen}]
+    stages: list[Stage] = [
+        (table4.experiments(chosen, treebanks, out, seeds, changes(sets)), table4.measure)
+    ]  # fmt: skip
+    if text:
+        asked = table4.Text(text, least_confidence)
+        more = table4.experiments(again, treebanks, out, seeds, changes(sets))
+        stages.append((more, partial(table4.measure_again, text=asked, folder=out)))
+    if not show:
+        table4.check_files(chosen, treebanks)
+    if text and not show:
+        table4.check_text(more, asked)
+    run_table(table4.Parsers(), stages, out, jobs, show)
 
 
-def count_failures(failures: list[str], total: int) -> None:
-    if failures:
-        warn(f"{len(failures)} of {total} runs failed; the same command tries them again.")
-        raise typer.Exit(1)
-
-
-# --- Set Transformer -------------------------------------------------------------------------------------
-
-SET_TABLES = {
+SET_TABLES = {  # what `--help` says of each: the tables themselves load torch
     "set-max": "*Set Transformer*, Table 1: the largest number of a set.",
     "set-unique": "*Set Transformer*, Table 2: counting unique characters. Needs --set data.path=OMNIGLOT.npz.",
     "set-inducing": "*Set Transformer*, Figure 3: accuracy by inducing points. Needs --set data.path=OMNIGLOT.npz.",
@@ -198,13 +237,19 @@ def add_set_table(name: str) -> None:
         rows: Rows = "",
         seeds: Seeds = 1,
         jobs: Jobs = 1,
-        out: Annotated[Path, typer.Option("--out", help="Folder of the runs, the table and the picture.")] = Path(
-            f"runs/{name}"
-        ),
+        out: Annotated[Path, OUT] = Path(f"runs/{name}"),
         sets: Sets = None,
         show: Show = False,
     ) -> None:
-        set_table(name, rows, seeds, jobs, out, sets or [], show)
+        from regard.reproduce.sets import TABLES, draw, measure
+        from regard.reproduce.tables import choose
+        from regard.training.sets import check_data
+
+        table = TABLES[name]
+        planned = table.experiments(out, choose(table.rows, rows, name), seeds, changes(sets))
+        if not show:
+            check_data(planned[0].recipe)  # a file that is missing is missing for all rows
+        run_table(table, [(planned, measure)], out, jobs, show, partial(draw, table))
 
     command.__doc__ = SET_TABLES[name] + AGAIN.replace("NAME", name)
     app.command(name)(command)
@@ -214,93 +259,47 @@ for table_name in SET_TABLES:
     add_set_table(table_name)
 
 
-def set_table(name: str, rows: str, seeds: int, jobs: int, out: Path, sets: list[str], show: bool) -> None:
-    from regard.reproduce.experiments import carry_out
-    from regard.reproduce.sets import TABLES, draw_best, measure
-    from regard.reproduce.tables import choose
-    from regard.training.sets import check_data
+# --- what they share -------------------------------------------------------------------------------------
 
-    table, overrides = TABLES[name], dict(parse_override(text) for text in sets)
-    experiments = table.experiments(out, choose(table.rows, rows, name), seeds, overrides)
-    failures: list[str] = []
-    if not show:
-        check_data(experiments[0].recipe)  # a file that is missing is missing for all rows
-        failures = carry_out(experiments, measure, jobs, console)
-    found = table.finished(out)  # earlier ones too
-    remarks, claims = table.remarks(found), [f"- {claim}: {word}" for claim, word in table.verdicts(found)]
-    print_table(table.narrow(found), remarks, claims)
-    if any(each.result for each in found) and not show:
-        write_table(out, name, table.markdown(found), remarks, claims)
-        draw_set_table(table, found, out / f"{name}.png")
-        print(f"\n{out / f'{name}.md'}\n{out / f'{name}.png'}")
-        if draw_best(found, out / "clusters.png"):
-            print(out / "clusters.png")
-    count_failures(failures, len(experiments))
+Stage = tuple[Sequence["Experiment"], "Measure"]
+Draw = Callable[[Sequence["Experiment"], Path], list[Path]]
 
 
-def draw_set_table(table: Table, found: list[Experiment], path: Path) -> None:
-    """Rows as points; of Figure 3, a line over the numbers of inducing points where there are any."""
-    from regard.view import line_png, table_png
-
-    rows, ours, papers = table.picture(found)
-    here = dict(zip(rows, ours, strict=True))
-    if table.name == "set-inducing" and any(name.startswith("ISAB") for name in rows):
-        changes = {row.name: row.change for row in table.rows}
-        induced = {changes[name]["model.n_inducing"]: here[name] for name in rows if name.startswith("ISAB")}
-        levels = {name: mean for name, (mean, _) in here.items() if not name.startswith("ISAB")}
-        line_png(path, table.title, "inducing points", induced, levels)
-        return
-    table_png(path, f"{table.title} ({table.columns[0].title})", rows, ours, papers)
+def changes(sets: list[str] | None) -> Values:
+    return dict(parse_override(text) for text in sets or ())
 
 
-@app.command("table-4")
-def table_4(
-    treebanks: Annotated[Path, typer.Option("--treebanks", help="The folder of the treebanks' files.")] = Path("."),
-    rows: Annotated[str, typer.Option("--rows", metavar="NAMES", help="Only these of wsj, gum, craft, joint.")] = "",
-    text: Annotated[
-        Path | None,
-        typer.Option("--text", help="Plain sentences: also rows that learn from their own parses of them."),
-    ] = None,
-    least_confidence: Annotated[
-        float, typer.Option("--least-confidence", min=0.0, max=1.0, help="Of the parses that are learned from.")
-    ] = 0.9,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Seeds of every row.")] = 1,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Runs at once on the one device.")] = 1,
-    out: Annotated[Path, typer.Option("--out", help="Folder of the runs and the table.")] = Path("runs/table-4"),
-    sets: Sets = None,
-    show: Annotated[bool, typer.Option("--show", help="Print what is there so far, and train nothing.")] = False,
+def check_corpus(recipe: Recipe) -> None:
+    """A corpus that is missing is missing for all rows."""
+    from regard.config import PairRecipe
+    from regard.data.corpus import load_required
+
+    assert isinstance(recipe, PairRecipe)
+    load_required(recipe.data, "valid")
+
+
+def run_table(
+    table: Printed, stages: Sequence[Stage], out: Path, jobs: int, show: bool, draw: Draw | None = None
 ) -> None:
-    """*Attention Is All You Need*, Table 4: English constituency parsing, ours beside the paper's.
+    """Carry out what is left, a stage after the other, and print and write what there is then, earlier rows too.
 
-    The paper's treebank is not free; each row says what it was trained on and scored on. Every row is a run directory
-    in --out, and the same command again goes on where it stopped. Malformed outputs are counted with the grammar and
-    without.
-
-    Example:  regard reproduce table-4 --treebanks constituency --jobs 4
+    stages: experiments that may go on at once, and how they are measured; the first that fails is the last
     """
-    from regard.reproduce import table4
     from regard.reproduce.experiments import carry_out
 
-    overrides = dict(parse_override(item) for item in sets or ())
-    chosen = table4.choose(rows)
-    again = [row for row in table4.SELF_TRAINED if row.parent in {one.name for one in chosen}]
     failures: list[str] = []
-    if not show:
-        table4.check_files(chosen, treebanks)
-        planned = table4.experiments(chosen, treebanks, out, seeds, overrides)
-        failures = carry_out(planned, table4.measure, jobs, console)
-        if text and not failures:
-            asked = table4.Text(text, least_confidence)
-            measure = partial(table4.measure_again, text=asked, folder=out)
-            more = table4.experiments(again, treebanks, out, seeds, overrides)
-            failures = carry_out(more, measure, jobs, console)
-    every = [*table4.ROWS, *table4.SELF_TRAINED]
-    found = table4.experiments(every, treebanks, out, MOST_SEEDS, overrides)  # earlier ones too
-    print(table4.narrow(found, every))
-    if not show:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / "table-4.md").write_text(table4.table(found, every) + "\n", encoding="utf-8")
-        print(f"\n{out / 'table-4.md'}")
+    for experiments, measure in [] if show else stages:
+        failures = failures or carry_out(experiments, measure, jobs, console)
+    found = table.finished(out)
+    remarks, claims = table.remarks(found), [f"- {claim}: {word}" for claim, word in table.verdicts(found)]
+    wrapped = [fill(line, 80, subsequent_indent="  ") for line in [*remarks, *claims]]
+    print("\n".join([table.narrow(found), "", *wrapped]))
+    if found and not show:
+        written = out / f"{table.name}.md"
+        text = "\n".join([table.markdown(found), "", *remarks, *([""] if remarks else []), *claims])
+        written.write_text(text + "\n", encoding="utf-8")
+        print("\n".join(["", *map(str, [written, *(draw(found, out) if draw else [])])]))
     if failures:
-        warn(f"{len(failures)} runs failed; the same command tries them again.")
+        total = sum(len(experiments) for experiments, _ in stages)
+        warn(f"{len(failures)} of {total} runs failed; the same command tries them again.")
         raise typer.Exit(1)

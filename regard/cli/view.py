@@ -65,22 +65,26 @@ def view(
 
     regard view runs/set-clustering --number 3
     """
-    from regard.config import SetRecipe
-    from regard.tasks.attention import alignment_picture, draw
+    from regard.training import kinds
     from regard.training.run import Run
 
-    recipe, folder = Run.open(run).recipe, output or Run.open(run).report
-    if isinstance(recipe, SetRecipe):
-        print("\n".join(str(path) for path in view_set(run, number, folder, name, weights, device, threads)))
+    opened = Run.open(run)
+    folder, how = output or opened.report, (weights, device, threads)
+    kind = kinds.kind_of(opened.recipe.task)
+    if kind is kinds.SETS:
+        print("\n".join(str(path) for path in view_set(run, number, folder, name, *how)))
         return
     asked = wanted([*(sentences or ()), *(text or ())], source)
-    if recipe.task == "parsing":
-        parser = open_parser(run, weights, device, threads)
-        names = [name] if len(asked) == 1 else [f"{name}-{i}" for i in range(1, len(asked) + 1)]
-        print("\n\n".join(view_tree(parser, *one, folder) for one in zip(asked, names, strict=True)))
-        return
-    outputs = forced(target, targets, len(asked))
-    model = open_model(run, weights, device, threads)
+    if kind is kinds.PARSING:
+        print(view_trees(open_parser(run, *how), asked, folder, name))
+    else:
+        print(view_texts(open_model(run, *how), asked, forced(target, targets, len(asked)), folder, name))
+
+
+def view_texts(model: Translator, asked: list[str], outputs: list[str] | None, folder: Path, name: str) -> str:
+    """What was drawn of translations; of a single one, its alignment too."""
+    from regard.tasks.attention import alignment_picture, draw
+
     _ = model.alignment_path  # where there is no attention to look at, this says so
     found = look(model, asked, outputs)
     with bar("Looking", len(found)) as progress:
@@ -89,10 +93,10 @@ def view(
         warn(
             f"The page has {page.stat().st_size / 1e6:.0f} MB, which browsers open slowly: fewer sentences are better."
         )
+    shown = [one.text for one in found]
     if len(found) == 1:
-        print(f"{found[0].text}\n\n{alignment_picture(model, found[0])}\n\n{page}\n{png}")
-    else:
-        print("\n".join(one.text for one in found) + f"\n\n{page}\n{png}")
+        shown += ["", alignment_picture(model, found[0])]
+    return "\n".join([*shown, "", str(page), str(png)])
 
 
 def wanted(spoken: list[str], source: Path | None) -> list[str]:
@@ -160,9 +164,13 @@ def view_set(
     return draw(load(run, weights, device), number, folder, name)
 
 
-def view_tree(parser: Parser, sentence: str, name: str, folder: Path) -> str:
+def view_trees(parser: Parser, asked: list[str], folder: Path, name: str) -> str:
+    """Each tree beside its attention, and what was drawn of it."""
     from regard.tasks.attention import draw_tree, tree_beside_attention
 
-    parsed = parser.trees([sentence])[0][0]
-    drawn = draw_tree(parser, parsed, folder, name)
-    return "\n".join([tree_beside_attention(parser, parsed), "", *map(str, drawn)])
+    names = [name] if len(asked) == 1 else [f"{name}-{i}" for i in range(1, len(asked) + 1)]
+    shown = []
+    for (parsed,), file in zip(parser.trees(asked), names, strict=True):
+        drawn = draw_tree(parser, parsed, folder, file)
+        shown.append("\n".join([tree_beside_attention(parser, parsed), "", *map(str, drawn)]))
+    return "\n\n".join(shown)

@@ -38,6 +38,7 @@ class TreebankConfig:
     extra: tuple[str, ...] = ()  # more training trees: parses of plain text (self-training)
     gold_times: int = 1  # how often each tree of a person stands beside those
     form: Literal["plain", "tags"] = "tags"  # every word is XX, or its part-of-speech tag
+    unary: Literal["keep", "join"] = "keep"  # of brackets over the same words: each a symbol, or one for them all
     train_size: int = 5_000  # trees drawn from a generated corpus
     valid_size: int = 200
     test_size: int = 300

@@ -8,30 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from regard.data.trees import Bracket, Tree
-
-PUNCTUATION = (",", ":", "``", "''", ".")  # tags
+from regard.data.trees import PUNCTUATION, Bracket, Tree
 
 
 def flat(words: Sequence[str], tags: Sequence[str]) -> Tree:
     """One S over everything."""
-    return _tree(words, tags, [])
+    return rooted(words, tags, [])
 
 
 def right_branching(words: Sequence[str], tags: Sequence[str]) -> Tree:
     """An S, in which a VP begins at every word but the first and the last and lasts to the end."""
-    return _tree(words, tags, [Bracket("VP", i, len(words)) for i in _content(tags)[1:-1]])
+    return rooted(words, tags, [Bracket("VP", i, len(words)) for i in content(tags)[1:-1]])
 
 
 def left_branching(words: Sequence[str], tags: Sequence[str]) -> Tree:
     """An S, in which an NP begins at the beginning and lasts to every word but the first and the last."""
-    return _tree(words, tags, [Bracket("NP", 0, i + 1) for i in reversed(_content(tags)[1:-1])])
+    return rooted(words, tags, [Bracket("NP", 0, i + 1) for i in reversed(content(tags)[1:-1])])
 
 
-def _content(tags: Sequence[str]) -> list[int]:
+def content(tags: Sequence[str]) -> list[int]:
     return [i for i, tag in enumerate(tags) if tag not in PUNCTUATION]
 
 
-def _tree(words: Sequence[str], tags: Sequence[str], inner: Sequence[Bracket]) -> Tree:
+def rooted(words: Sequence[str], tags: Sequence[str], inner: Sequence[Bracket]) -> Tree:
     root = [Bracket("S", 0, len(words))] if words else []
     return Tree(tuple(words), tuple(tags), (*root, *inner))

@@ -23,12 +23,11 @@ from regard.data.parallel import Corpus
 from regard.data.tokenizer import Symbols
 from regard.data.trees import (
     Tree,
-    drop_traces,
+    as_scored,
+    join_unaries,
     merge_repeats,
     read_documents,
     read_trees,
-    strip_functions,
-    strip_root,
     walk,
 )
 from regard.errors import RegardError, nearest
@@ -49,7 +48,7 @@ class Treebank:
 
     @classmethod
     def of(cls, name: str, trees: Iterable[Tree]) -> Treebank:
-        bare = [strip_root(drop_traces(strip_functions(tree))) for tree in trees]
+        bare = [as_scored(tree) for tree in trees]
         kept = [tree for tree in bare if tree.words]
         return cls(name, kept, len(bare) - len(kept))
 
@@ -57,10 +56,16 @@ class Treebank:
     def words(self) -> list[tuple[str, ...]]:
         return [tree.words for tree in self.gold]
 
-    def corpus(self, form: str) -> Corpus:
-        """Sentences and their trees in a linear form, as text."""
+    def corpus(self, config: TreebankConfig) -> Corpus:
+        """Sentences and their trees in the recipe's linear form, as text."""
         source = [sentence_text(tree.words) for tree in self.gold]
-        return Corpus(self.name, source, [" ".join(FORMS[form](merge_repeats(tree))) for tree in self.gold])
+        target = [" ".join(FORMS[config.form](as_learned(tree, config))) for tree in self.gold]
+        return Corpus(self.name, source, target)
+
+
+def as_learned(tree: Tree, config: TreebankConfig) -> Tree:
+    """A tree that is scored against as a parser learns it: `trees.normalise`, unary chains joined where asked for."""
+    return join_unaries(merge_repeats(tree)) if config.unary == "join" else merge_repeats(tree)
 
 
 def sentence_text(words: Sequence[str]) -> str:
@@ -68,13 +73,14 @@ def sentence_text(words: Sequence[str]) -> str:
     return " ".join(word.replace("▁", "_").replace(" ", "_") or "_" for word in words)
 
 
-def symbols_of(treebank: Treebank, form: str) -> Symbols:
+def symbols_of(treebank: Treebank, config: TreebankConfig) -> Symbols:
     """Leaves first, then each label's two brackets, the frequent ones before the rare."""
-    leaves: dict[str, int] = {LEAF: 0} if form == "plain" else {}
+    leaves: dict[str, int] = {LEAF: 0} if config.form == "plain" else {}
     labels: dict[str, int] = {}
-    for tree in treebank.gold:
+    for scored in treebank.gold:
+        tree = as_learned(scored, config) if config.unary == "join" else scored
         for event, i in walk(tree):
-            if event == "word" and form == "tags":
+            if event == "word" and config.form == "tags":
                 leaves[tree.tags[i]] = leaves.get(tree.tags[i], 0) + 1
             elif event == "open":
                 labels[tree.brackets[i].label] = labels.get(tree.brackets[i].label, 0) + 1

@@ -21,14 +21,15 @@ from regard.data.files import read_lines
 from regard.errors import RegardError
 
 TRACE = "-NONE-"  # the tag of what is understood but not said
+PUNCTUATION = (",", ":", "``", "''", ".")  # tags of what EVALB takes out before it counts
 TOP = "TOP"  # the label of a root that only holds things together
 ROOTS = ("", TOP, "ROOT", "S1")  # what such a root is called in various treebanks
 JOINT = "+"  # between the labels of a joined unary chain
 MOST_NODES = 200_000  # words and brackets of one tree; more of them mean a bracket that is never closed
 
 # White space of ASCII only: others, such as the no-break space, occur inside words.
-_TOKEN = re.compile(r"\(([^()\s]+)\s+([^()\s]+)\s*\)|[()]|[^()\s]+", re.ASCII)  # a whole leaf, or less
-_BLANK = re.compile(r"\s", re.ASCII)
+TOKEN = re.compile(r"\(([^()\s]+)\s+([^()\s]+)\s*\)|[()]|[^()\s]+", re.ASCII)  # a whole leaf, or less
+BLANK = re.compile(r"\s", re.ASCII)
 
 
 class Bracket(NamedTuple):
@@ -49,7 +50,7 @@ class Tree:
 
     def __str__(self) -> str:
         """In the notation, on one line."""
-        return _written(self)
+        return written(self)
 
 
 NO_PARSE = Tree((), (), ())
@@ -92,7 +93,7 @@ class Builder:
         return Tree(tuple(self.words), tuple(self.tags), (*root, *self.brackets))
 
 
-# Reading
+# --- reading ---------------------------------------------------------------------------------------------
 
 
 def read_trees(path: Path) -> Iterator[Tree]:
@@ -116,13 +117,13 @@ def tree_of(text: str) -> Tree:
 
 def trees_of_lines(lines: Iterable[str], name: str) -> Iterator[tuple[str, Tree]]:
     """Document and tree, from the lines of a bracket file called `name`."""
-    reader, document, first = _Reader(), "", 0
+    reader, document, first = Reader(), "", 0
     for number, line in enumerate(lines, start=1):
         if not reader.begun:
             head, tab, rest = line.partition("\t")
             document = head.strip() if tab and "(" not in head else ""
             line = rest if document else line
-        for token in _TOKEN.finditer(line):
+        for token in TOKEN.finditer(line):
             first = first if reader.begun else number
             try:
                 tree = reader.take_leaf(token[1], token[2]) if token[1] else reader.take(token[0])
@@ -131,12 +132,12 @@ def trees_of_lines(lines: Iterable[str], name: str) -> Iterator[tuple[str, Tree]
                 raise RegardError(f"{name}, line {number}: {error}{begun}") from None
             if tree is not None:
                 yield document, tree
-                reader = _Reader()
+                reader = Reader()
     if reader.begun:
         raise RegardError(f"{name}, line {first}: the tree that begins here is not closed where the text ends.")
 
 
-class _Reader:
+class Reader:
     """One tree, token by token. Whether a bracket is a phrase or a tag is known only from what follows its label."""
 
     def __init__(self) -> None:
@@ -149,14 +150,14 @@ class _Reader:
     def take(self, token: str) -> Tree | None:
         """The tree, with the token that ends it. A ValueError says what is wrong with the token."""
         if token == "(":
-            self._open()
+            self.open()
         elif token == ")":
-            return self._close()
+            return self.close()
         elif self.fresh:
             self.label, self.fresh = token, False
         elif self.label is not None:
             self.words.append(token)
-            self._check_size()
+            self.check_size()
         elif not self.begun:
             raise ValueError(f"{token[:40]!r} stands outside of any tree.")
         else:
@@ -165,54 +166,54 @@ class _Reader:
 
     def take_leaf(self, tag: str, word: str) -> Tree | None:
         """As `take` of "(", the tag, the word and ")"."""
-        self._open()
+        self.open()
         self.builder.put(plain_word(word), tag)
         self.label, self.fresh = None, False
         return None if self.builder.opened else self.builder.tree()
 
-    def _open(self) -> None:
+    def open(self) -> None:
         if self.words:
             raise ValueError(f"after the word {self.words[-1][:40]!r} a bracket opens where one must close.")
         if self.label is not None:
             self.builder.open(self.label)
-        self._check_size()
+        self.check_size()
         self.label, self.fresh, self.begun = "", True, True
 
-    def _close(self) -> Tree | None:
+    def close(self) -> Tree | None:
         if self.label is None:
             if not self.builder.opened:
                 raise ValueError("a bracket closes that was not opened.")
-            self._check(self.builder.close())
+            self.check_filled(self.builder.close())
         elif self.words:
             for word in self.words:  # where there are several, the tag is each one's
                 self.builder.put(plain_word(word), self.label)
         else:
-            self._check(Bracket(self.label, 0, 0))
+            self.check_filled(Bracket(self.label, 0, 0))
         self.label, self.fresh, self.words = None, False, []
         return None if self.builder.opened else self.builder.tree()
 
-    def _check(self, closed: Bracket) -> None:
+    def check_filled(self, closed: Bracket) -> None:
         if closed.start == closed.end and closed.label:
             raise ValueError(f"the bracket ({closed.label[:40]} ) holds no word.")
 
-    def _check_size(self) -> None:
+    def check_size(self) -> None:
         if len(self.words) + len(self.builder.words) + len(self.builder.brackets) > MOST_NODES:
             raise ValueError(f"the tree has more than {MOST_NODES:,} words and brackets; is one never closed?")
 
 
-# Writing
+# --- writing ---------------------------------------------------------------------------------------------
 
 
-def write_trees(path: Path, trees: Iterable[Tree], indented: bool = False) -> None:
-    """One tree to a line, or each on as many lines as show its form."""
+def write_trees(path: Path, trees: Iterable[Tree]) -> None:
+    """One tree to a line."""
     with path.open("w", encoding="utf-8", newline="\n") as file:
         for tree in trees:
-            file.write((indented_text(tree) if indented else str(tree)) + "\n")
+            file.write(str(tree) + "\n")
 
 
 def indented_text(tree: Tree) -> str:
     """In the notation, each phrase on a line of its own and further in than the one around it."""
-    return _written(tree, indented=True)
+    return written(tree, indented=True)
 
 
 def walk(tree: Tree) -> Iterator[tuple[Literal["open", "word", "close"], int]]:
@@ -229,7 +230,7 @@ def walk(tree: Tree) -> Iterator[tuple[Literal["open", "word", "close"], int]]:
             yield "close", opened.pop()
 
 
-def _written(tree: Tree, indented: bool = False) -> str:
+def written(tree: Tree, indented: bool = False) -> str:
     pieces: list[str] = []
     depth = 0
     last = ""
@@ -241,22 +242,22 @@ def _written(tree: Tree, indented: bool = False) -> str:
             new_line = indented and (event == "open" or last == "close")
             pieces.append("" if not depth else "\n" + "  " * depth if new_line else " ")
         if event == "open":
-            pieces.append("(" + _symbol(tree.brackets[i].label))
+            pieces.append("(" + symbol(tree.brackets[i].label))
             depth += 1
         elif event == "word":
-            pieces.append(f"({_symbol(tree.tags[i])} {_escaped(tree.words[i])})")
+            pieces.append(f"({symbol(tree.tags[i])} {escaped(tree.words[i])})")
         last = event
     return "".join(pieces) or "(())"
 
 
-def _symbol(label: str) -> str:
-    if "(" in label or ")" in label or _BLANK.search(label):
+def symbol(label: str) -> str:
+    if "(" in label or ")" in label or BLANK.search(label):
         raise RegardError(f"The label {label!r} cannot be written: labels have no brackets and no spaces in them.")
     return label
 
 
-def _escaped(word: str) -> str:
-    if not word or _BLANK.search(word):
+def escaped(word: str) -> str:
+    if not word or BLANK.search(word):
         raise RegardError(f"The word {word!r} cannot stand in a bracket file: words have no spaces in them.")
     return word.replace("(", "-LRB-").replace(")", "-RRB-")
 
@@ -266,16 +267,20 @@ def plain_word(word: str) -> str:
     return word.replace("-LRB-", "(").replace("-RRB-", ")")
 
 
-# Normalising
+# --- normalising -----------------------------------------------------------------------------------------
 
 
 def normalise(tree: Tree) -> Tree:
     """What a parser learns: no function tags, no traces, no bare roots, no label twice over the same words.
 
-    EVALB does the first two itself and counts a label as often as it stands: the published way is to score against
-    gold trees as they are, or after `strip_root` where their root has another name than TOP.
+    EVALB does the first two itself and counts a label as often as it stands: `as_scored` is what to compare with.
     """
-    return merge_repeats(strip_root(drop_traces(strip_functions(tree))))
+    return merge_repeats(as_scored(tree))
+
+
+def as_scored(tree: Tree) -> Tree:
+    """Without function tags, traces and bare roots, whatever those are called: what EVALB counts, and no less."""
+    return strip_root(drop_traces(strip_functions(tree)))
 
 
 def strip_functions(tree: Tree) -> Tree:
@@ -284,7 +289,8 @@ def strip_functions(tree: Tree) -> Tree:
 
 
 def bare(label: str) -> str:
-    """A label without function tags and indices. One that begins with a hyphen, such as -NONE-, is left alone."""
+    """A label without function tags and indices. One that begins with a hyphen, such as -NONE-, is left alone: a phrase
+    keeps a name. EVALB cuts it to nothing, and so does `evaluate.parseval`, after this."""
     return label if label.startswith(("-", "=")) else re.split("[-=]", label, maxsplit=1)[0]
 
 

@@ -14,7 +14,7 @@ from regard.config import DecodeConfig, ParserDecodeConfig
 from regard.data.linearise import Repairs, rebuild
 from regard.data.tokenizer import TokenizerPair
 from regard.data.treebank import sentence_text
-from regard.data.trees import NO_PARSE, Tree
+from regard.data.trees import JOINT, NO_PARSE, Tree, plain_word, split_unaries
 from regard.decode.grammar import Grammar, TreeSymbols
 from regard.decode.search import Constraint
 from regard.decode.translator import Demand, Translation, Translator
@@ -52,15 +52,20 @@ class Parser(Translator):
 
     task: ClassVar[str] = "parsing"
 
+    config: ParserDecodeConfig
+
     def __init__(
         self,
         name: str,
         model: EncoderDecoder,
         tokenizers: TokenizerPair,
-        config: DecodeConfig,
+        config: ParserDecodeConfig,
         partners: Sequence[EncoderDecoder] = (),
+        joined: bool = False,
     ) -> None:
+        """joined: a symbol such as (S+VP opens several brackets (`data.unary` of a recipe)"""
         super().__init__(name, model, tokenizers, config, partners)
+        self.joined = joined
         self.symbols = TreeSymbols.of(tokenizers.target)
         self.begins = tokenizers.source.begins()
 
@@ -84,8 +89,9 @@ class Parser(Translator):
         progress: Callable[[int], None] | None = None,
         **options: Any,
     ) -> list[list[Parsed]]:
-        """The n best trees of each sentence, best first."""
-        split = [tuple(one.split()) if isinstance(one, str) else tuple(one) for one in sentences]
+        """The n best trees of each sentence, best first. In a sentence that is one string, brackets may be written as
+        bracket files write them, -LRB- and -RRB-; words that come one by one are taken as they are."""
+        split = [tuple(map(plain_word, one.split())) if isinstance(one, str) else tuple(one) for one in sentences]
         found = self.search([sentence_text(words) for words in split], n_best, progress, **options)
         return [[self.parsed(words, one) for one in best] for words, best in zip(split, found, strict=True)]
 
@@ -93,7 +99,17 @@ class Parser(Translator):
         if not words:
             return Parsed(NO_PARSE, Repairs(), output)
         tree, repairs = rebuild(output.text.split(), words)
-        return Parsed(tree, repairs, output)
+        return Parsed(split_unaries(tree) if self.joined else tree, repairs, output)
+
+    def opened(self, parsed: Parsed) -> list[int]:
+        """The symbol that opened each bracket of a tree that needed no repair, by its place in the output."""
+        signs = [(i, symbol) for i, symbol in enumerate(parsed.symbols) if symbol.startswith("(")]
+        return [i for i, symbol in signs for _ in range(1 + symbol.count(JOINT) * self.joined)]
+
+    def options(self, **changes: Any) -> ParserDecodeConfig:
+        changed = super().options(**changes)
+        assert isinstance(changed, ParserDecodeConfig)
+        return changed
 
     def stepping(
         self, model: EncoderDecoder, sources: list[list[int]], beam: int, watched: int | None = None

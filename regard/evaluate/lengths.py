@@ -32,10 +32,10 @@ def by_length(
 ) -> list[Bucket]:  # fmt: skip
     """`counted`: metric → the counts of each system. Buckets without a sentence are left out."""
     members: dict[str, list[int]] = {name: [] for name in ranges(longest)}
-    names, unit = list(members), "characters" if unspaced(language) else "words"
+    unit = "characters" if unspaced(language) else "words"
     for i, text in enumerate(references):
         length = len(text.split()) if unit == "words" else len("".join(text.split()))
-        members[names[sum(length > limit for limit in longest)]].append(i)
+        members[range_of(length, longest)].append(i)
     systems = len(next(iter(counted.values())))
     buckets = []
     for words, numbers in members.items():
@@ -52,6 +52,11 @@ def ranges(longest: Sequence[int]) -> list[str]:
     """`1–5`, `6–10` … `61+`."""
     firsts = [1, *(limit + 1 for limit in longest)]
     return [*(f"{first}–{last}" for first, last in zip(firsts, longest, strict=False)), f"{firsts[-1]}+"]
+
+
+def range_of(length: int, longest: Sequence[int] = LONGEST) -> str:
+    """The name of the range that a length is in."""
+    return ranges(longest)[sum(length > limit for limit in longest)]
 
 
 def part_score(name: str, counts: Counts, samples: int) -> Score | None:

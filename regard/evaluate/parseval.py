@@ -29,28 +29,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
-from regard.errors import RegardError
+from regard.data.trees import PUNCTUATION, TOP, TRACE, Tree
 from regard.evaluate.counts import SAMPLES, generator, half_width
-from regard.evaluate.lengths import LONGEST, ranges
+from regard.evaluate.lengths import LONGEST, range_of, ranges
 
-TRACE = "-NONE-"
 Span = tuple[int, int]
-
-
-class Parse(Protocol):
-    """A tree: its words, their tags, and its brackets as label, first word and one past the last word."""
-
-    @property
-    def words(self) -> Sequence[str]: ...
-    @property
-    def tags(self) -> Sequence[str]: ...
-    @property
-    def brackets(self) -> Sequence[tuple[str, int, int]]: ...
 
 
 @dataclass(frozen=True)
@@ -61,7 +48,7 @@ class Rules:
     same: Mapping[str, str]
 
 
-COLLINS = Rules(frozenset({"TOP", TRACE, ",", ":", "``", "''", "."}), {"PRT": "ADVP"})
+COLLINS = Rules(frozenset({TOP, TRACE, *PUNCTUATION}), {"PRT": "ADVP"})
 
 
 @dataclass(frozen=True)
@@ -74,15 +61,15 @@ class Brackets:
 
     @property
     def precision(self) -> float:
-        return _percent(self.matched, self.parsed)
+        return percent(self.matched, self.parsed)
 
     @property
     def recall(self) -> float:
-        return _percent(self.matched, self.gold)
+        return percent(self.matched, self.gold)
 
     @property
     def f1(self) -> float:
-        return _percent(2 * self.matched, self.gold + self.parsed)
+        return percent(2 * self.matched, self.gold + self.parsed)
 
     def __add__(self, other: Brackets) -> Brackets:
         return Brackets(self.gold + other.gold, self.parsed + other.parsed, self.matched + other.matched)
@@ -107,42 +94,31 @@ class Comparison:
         return self.labelled.gold == self.labelled.parsed == self.labelled.matched
 
 
-def compare(gold: Parse, parsed: Parse, rules: Rules = COLLINS) -> Comparison:
+def compare(gold: Tree, parsed: Tree, rules: Rules = COLLINS) -> Comparison:
     """One sentence."""
     length = sum(tag != TRACE for tag in gold.tags)
-    true, ours = _Counted(gold, rules), _Counted(parsed, rules)
+    true, ours = Counted(gold, rules), Counted(parsed, rules)
     if not ours.words:
         return Comparison(length, "skipped", unscored=true.brackets.total())
     if true.words != ours.words:
         return Comparison(length, "error", unscored=true.brackets.total())
     matched = true.brackets & ours.brackets
-    true_spans, our_spans = _spans(true.brackets), _spans(ours.brackets)
+    true_spans, our_spans = spans_of(true.brackets), spans_of(ours.brackets)
     return Comparison(
         length,
         labelled=Brackets(true.brackets.total(), ours.brackets.total(), matched.total()),
         unlabelled=Brackets(true_spans.total(), our_spans.total(), (true_spans & our_spans).total()),
-        crossing=sum(count for span, count in our_spans.items() if _crosses(span, true_spans)),
+        crossing=sum(count for span, count in our_spans.items() if crosses(span, true_spans)),
         words=len(true.words),
         correct_tags=sum(a == b for a, b in zip(true.tags, ours.tags, strict=True)),
-        labels=_by_label(true.brackets, ours.brackets, matched),
+        labels=counted_by_label(true.brackets, ours.brackets, matched),
     )
 
 
-def compare_all(golds: Iterable[Parse], parses: Iterable[Parse], rules: Rules = COLLINS) -> list[Comparison]:
-    """Sentence by sentence."""
-    comparisons: list[Comparison] = []
-    for gold, parsed in zip_longest(golds, parses):
-        if gold is None or parsed is None:
-            more, fewer = ("parses", "gold trees") if gold is None else ("gold trees", "parses")
-            raise RegardError(f"There are {len(comparisons):,} {fewer} but more {more}: they must belong together.")
-        comparisons.append(compare(gold, parsed, rules))
-    return comparisons
-
-
-class _Counted:
+class Counted:
     """What of a tree is counted."""
 
-    def __init__(self, tree: Parse, rules: Rules) -> None:
+    def __init__(self, tree: Tree, rules: Rules) -> None:
         kept = [i for i, tag in enumerate(tree.tags) if tag not in rules.left_out]
         self.words = [tree.words[i] for i in kept]
         self.tags = [rules.same.get(tree.tags[i], tree.tags[i]) for i in kept]
@@ -151,30 +127,31 @@ class _Counted:
             before.append(before[-1] + (tag not in rules.left_out))
         self.brackets: Counter[tuple[str, int, int]] = Counter()
         for label, start, end in tree.brackets:
-            name = _bare(label)
+            name = evalb_label(label)
             if before[start] < before[end] and name not in rules.left_out:
                 self.brackets[rules.same.get(name, name), before[start], before[end]] += 1
 
 
-def _bare(label: str) -> str:
+def evalb_label(label: str) -> str:
+    """As EVALB cuts it: from the first - or = on, also where that is the first letter (see `data.trees.bare`)."""
     return label.partition("-")[0].partition("=")[0]
 
 
-def _spans(brackets: Counter[tuple[str, int, int]]) -> Counter[Span]:
-    spans: Counter[Span] = Counter()
+def spans_of(brackets: Counter[tuple[str, int, int]]) -> Counter[Span]:
+    found: Counter[Span] = Counter()
     for (_, start, end), count in brackets.items():
-        spans[start, end] += count
-    return spans
+        found[start, end] += count
+    return found
 
 
-def _crosses(span: Span, gold: Counter[Span]) -> bool:
+def crosses(span: Span, gold: Counter[Span]) -> bool:
     if span in gold:  # brackets of one tree never cross each other
         return False
     start, end = span
     return any(a < start < b < end or start < a < end < b for a, b in gold)
 
 
-def _by_label(*counted: Counter[tuple[str, int, int]]) -> dict[str, Brackets]:
+def counted_by_label(*counted: Counter[tuple[str, int, int]]) -> dict[str, Brackets]:
     """`counted`: gold brackets, parsed ones, matched ones."""
     sums: list[Counter[str]] = []
     for brackets in counted:
@@ -233,7 +210,7 @@ class Total:
     @property
     def exact_match(self) -> float:
         """In percent of the sentences scored."""
-        return _percent(self.exact, self.scored)
+        return percent(self.exact, self.scored)
 
     @property
     def average_crossing(self) -> float:
@@ -243,7 +220,7 @@ class Total:
     @property
     def tagging_accuracy(self) -> float:
         """In percent of the words scored, which punctuation is not among."""
-        return _percent(self.correct_tags, self.words)
+        return percent(self.correct_tags, self.words)
 
     def figures(self) -> dict[str, float]:
         """By name, for a machine to read."""
@@ -253,8 +230,8 @@ class Total:
             "f1_of_all": self.f1_of_all, "unlabelled_f1": self.unlabelled.f1,
             "unlabelled_precision": self.unlabelled.precision, "unlabelled_recall": self.unlabelled.recall,
             "exact_match": self.exact_match,
-            "average_crossing": self.average_crossing, "no_crossing": _percent(self.no_crossing, self.scored),
-            "two_or_less_crossing": _percent(self.two_or_less, self.scored), "tagging_accuracy": self.tagging_accuracy,
+            "average_crossing": self.average_crossing, "no_crossing": percent(self.no_crossing, self.scored),
+            "two_or_less_crossing": percent(self.two_or_less, self.scored), "tagging_accuracy": self.tagging_accuracy,
         }  # fmt: skip
 
     def __str__(self) -> str:
@@ -264,7 +241,6 @@ class Total:
         if self.unscored:
             lines.append(f"labelled   F1 {self.f1_of_all:6.2f} where sentences skipped and errors count as not parsed")
         lines.append(f"exact match {self.exact_match:.2f} %, crossing brackets {self.average_crossing:.2f} a sentence")
-        lines.append(f"tagging accuracy {self.tagging_accuracy:.2f} %")
         return "\n".join(lines)
 
 
@@ -290,11 +266,15 @@ def by_label(comparisons: Iterable[Comparison]) -> dict[str, Brackets]:
 
 def by_length(comparisons: Iterable[Comparison], longest: Sequence[int] = LONGEST) -> dict[str, Total]:
     """The figures of each range of lengths, such as `6–10`; ranges without a sentence are left out."""
-    names = ranges(longest)
-    members: dict[str, list[Comparison]] = {name: [] for name in names}
+    return {name: Total.of(inside) for name, inside in in_ranges(comparisons, longest).items()}
+
+
+def in_ranges(comparisons: Iterable[Comparison], longest: Sequence[int] = LONGEST) -> dict[str, list[Comparison]]:
+    """The sentences of each range of lengths that has any."""
+    members: dict[str, list[Comparison]] = {name: [] for name in ranges(longest)}
     for one in comparisons:
-        members[names[sum(one.length > limit for limit in longest)]].append(one)
-    return {name: Total.of(inside) for name, inside in members.items() if inside}
+        members[range_of(one.length, longest)].append(one)
+    return {name: inside for name, inside in members.items() if inside}
 
 
 def label_table(labels: Mapping[str, Brackets]) -> str:
@@ -319,5 +299,5 @@ def length_table(lengths: Mapping[str, Total]) -> str:
     return "\n".join(rows)
 
 
-def _percent(part: int, whole: int) -> float:
+def percent(part: int, whole: int) -> float:
     return 100 * part / whole if whole else 0.0

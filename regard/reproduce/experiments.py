@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +16,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -27,7 +29,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from regard.config import Recipe, to_dict
+from regard.config import Recipe, flatten, resolve, to_dict
 from regard.data.pool import end_with_parent
 from regard.errors import RegardError
 from regard.training.run import Run, write_atomically
@@ -54,12 +56,60 @@ class Experiment:
             return None
         written = json.loads(path.read_text(encoding="utf-8"))
         result: Result = written["measured"]
-        return result if written["recipe"] == to_dict(self.recipe) else None
+        return result if written["recipe"] == to_dict(self.recipe) or alike(recipe_in(path), self.recipe) else None
 
     def check(self) -> None:
         """A folder that holds the result of something else is nobody's to overwrite."""
         if self.result is None and (self.run / RESULT).is_file():
             raise RegardError(f"{self.run} was made with another recipe: give another folder with --out, or remove it.")
+
+
+def recipe_in(result: Path) -> Recipe | None:
+    """What a result was made with; None where its keys are those of another version."""
+    try:
+        return resolve(json.loads(result.read_text(encoding="utf-8"))["recipe"])
+    except RegardError:
+        return None
+
+
+def alike(a: Recipe | None, b: Recipe) -> bool:
+    """Whether two recipes differ in nothing but the folders that their files lie in."""
+    return a is not None and unplaced(a) == unplaced(b)
+
+
+def unplaced(recipe: Recipe) -> dict[str, Any]:
+    """The keys of a recipe; of files, their names without their folders."""
+    values = flatten(to_dict(recipe))
+    for key in recipe.PLACES:
+        files = values.get(key) or ()
+        values[key] = [Path(file).name for file in ([files] if isinstance(files, str) else files)]
+    return values
+
+
+def slug(name: str) -> str:
+    """The name of a row in that of a folder."""
+    return re.sub(r"[ =,_+()]+", "-", name.replace("ε", "eps")).strip("-").lower()
+
+
+def run_of(folder: Path, row: str, seed: int) -> Path:
+    return folder / f"{slug(row)}-{seed}"
+
+
+def finished(folder: Path, names: dict[str, str]) -> list[Experiment]:
+    """Whatever rows and seeds have a result in the folder, each with the recipe that it was made with: rows of one
+    table may have been trained for longer or shorter. Results of versions whose recipes had other keys are left out.
+
+    names: of every row, what its runs are called in their recipes, so that another table's runs are left aside
+    """
+    found = []
+    for row, name in names.items():
+        for path in folder.glob(f"{slug(row)}-*/{RESULT}"):
+            seed = path.parent.name.removeprefix(f"{slug(row)}-")
+            if seed.isdecimal():  # else it is the run of a row whose name begins alike
+                recipe = recipe_in(path)
+                found += [Experiment(row, int(seed), recipe, path.parent)] if recipe and recipe.name == name else []
+    order = list(names)
+    return sorted(found, key=lambda each: (order.index(each.row), each.seed))
 
 
 @dataclass(frozen=True)
@@ -114,7 +164,7 @@ def carry_out(experiments: Sequence[Experiment], measure: Measure, jobs: int, co
                     inside[each.run] = progress.add_task(f"{each.row}, {each.seed}", total=each.recipe.train.steps)
                 progress.update(inside[each.run], completed=last_step(each.run))
 
-        for experiment, error in finished(left, measure, jobs, look):
+        for experiment, error in as_they_end(left, measure, jobs, look):
             progress.advance(bar)
             if experiment.run in inside:
                 progress.remove_task(inside.pop(experiment.run))
@@ -131,7 +181,7 @@ def last_step(run: Path) -> int:
     return int(records[-1].get("step", 0)) if records else 0
 
 
-def finished(
+def as_they_end(
     left: list[Experiment], measure: Measure, jobs: int, look: Callable[[Sequence[Experiment]], None]
 ) -> Iterator[tuple[Experiment, str]]:
     """Experiments as they end, each with an error or without; now and then `look` is shown those that are running."""

@@ -21,6 +21,7 @@ from regard.tasks.set_attention import draw_clusterings
 from regard.tasks.set_model import SetModel
 from regard.training.load import load
 from regard.training.start import fit
+from regard.view import line_png
 
 
 def measure(recipe: Recipe, run: Path) -> Result:
@@ -36,6 +37,21 @@ def draw_best(done: Sequence[Experiment], path: Path) -> bool:
         return False
     draw_clusterings(load(max(scored)[1]), path)
     return True
+
+
+def draw(table: Table, done: Sequence[Experiment], folder: Path) -> list[Path]:
+    """Rows as points; of Figure 3, a line over the numbers of inducing points where there are any. And clusters."""
+    clusters = folder / "clusters.png"
+    rows, ours, _ = table.picture(done)
+    here, induced = dict(zip(rows, ours, strict=True)), [name for name in rows if name.startswith("ISAB")]
+    if table is INDUCED and induced:
+        counts = {row.name: row.change["model.n_inducing"] for row in table.rows if row.name in induced}
+        levels = {name: mean for name, (mean, _) in here.items() if name not in induced}
+        drawn = [folder / f"{table.name}.png"]
+        line_png(drawn[0], table.title, "inducing points", {counts[name]: here[name] for name in induced}, levels)
+    else:
+        drawn = table.draw(done, folder)
+    return [*drawn, clusters] if draw_best(done, clusters) else drawn
 
 
 def change(**values: object) -> Values:

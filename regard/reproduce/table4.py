@@ -12,10 +12,11 @@ what EVALB takes for punctuation.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -25,13 +26,14 @@ from regard.data.treebank import Treebank, load, training
 from regard.data.trees import write_trees
 from regard.decode.parser import Parser
 from regard.errors import RegardError
-from regard.reproduce.experiments import Experiment, Result, figures
+from regard.reproduce import tables
+from regard.reproduce.experiments import Experiment, Result, figures, finished, run_of
+from regard.reproduce.tables import Ordering, Values
 from regard.tasks.parsing import judge
 from regard.tasks.parsing_report import trivial
 from regard.training.parsing import load_parser
+from regard.training.run import write_atomically
 from regard.training.start import fit
-
-Values = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -60,28 +62,34 @@ PAPER = [
 
 
 @dataclass(frozen=True)
-class Row:
-    """A run of ours: its recipe, and the treebanks whose test parts it is scored on."""
+class Trained:
+    """A row of ours: its recipe, and the treebanks whose test parts it is scored on."""
 
     name: str
     recipe: str
     tests: tuple[str, ...]
     trained_on: str
     parent: str = ""  # the row that parses the text this one learns from
+    group: str = ""
 
 
 FILES = {"wsj": "wsj_nltk_sample.trees.xz", "gum": "gum.trees.xz", "craft": "craft.trees.xz"}
 TITLES = {"wsj": "WSJ sample", "gum": "GUM", "craft": "CRAFT"}
 ROWS = [
-    Row("wsj", "wsj-sample-parser", ("wsj",), "WSJ sample"),
-    Row("gum", "gum-parser", ("gum",), "GUM"),
-    Row("craft", "craft-parser", ("craft",), "CRAFT"),
-    Row("joint", "joint-parser", ("wsj", "gum", "craft"), "all three"),
+    Trained("wsj", "wsj-sample-parser", ("wsj",), "WSJ sample"),
+    Trained("gum", "gum-parser", ("gum",), "GUM"),
+    Trained("craft", "craft-parser", ("craft",), "CRAFT"),
+    Trained("joint", "joint-parser", ("wsj", "gum", "craft"), "all three"),
 ]
 SELF_TRAINED = [
-    Row(f"{row.name}-self", row.recipe, row.tests, f"{row.trained_on} and its own parses", row.name)
+    Trained(f"{row.name}-self", row.recipe, row.tests, f"{row.trained_on} and its own parses", row.name)
     for row in ROWS[:3]
 ]  # fmt: skip
+ORDERINGS = [
+    *(Ordering("more treebanks help", f"{test} f1", (test, "joint")) for test in FILES),
+    *(Ordering("its own parses help", f"{test} f1", (test, f"{test}-self")) for test in FILES),
+]
+NAME = "table-4"
 
 
 @dataclass(frozen=True)
@@ -92,40 +100,86 @@ class Text:
     least_confidence: float = 0.9
     most: int = 50_000  # sentences
 
+    def lines(self) -> list[str]:
+        return [line for line in read_lines(self.file) if line.strip()][: self.most]
 
-def choose(names: str) -> list[Row]:
-    wanted = [name.strip() for name in names.split(",") if name.strip()]
-    known = [row.name for row in ROWS]
-    for name in wanted:
-        if name not in known:
-            raise RegardError(f"Table 4 has no row {name} of ours; there are {', '.join(known)}.")
-    return [row for row in ROWS if not wanted or row.name in wanted]
+    def record(self) -> Record:
+        """What parses of it must have been made of."""
+        digest = hashlib.sha256("\n".join(self.lines()).encode()).hexdigest()
+        return Record(digest, self.least_confidence)
+
+
+@dataclass(frozen=True)
+class Record:
+    """Lies beside a file of parses: what they were made of, and how many there are."""
+
+    text: str  # a hash
+    least_confidence: float
+    kept: int = 0
+    sentences: int = 0
+
+    @classmethod
+    def beside(cls, parses: Path) -> Record:
+        path = record_file(parses)
+        if not path.is_file():
+            return cls("", 0.0)
+        return cls(**json.loads(path.read_text(encoding="utf-8")))
+
+    def is_of(self, asked: Record) -> bool:
+        return (self.text, self.least_confidence) == (asked.text, asked.least_confidence)
+
+
+def record_file(parses: Path) -> Path:
+    return parses.with_name(f"{parses.name}.json")
+
+
+def choose(names: str) -> list[Trained]:
+    return tables.choose(ROWS, names, "Table 4")
 
 
 def experiments(
-    rows: Sequence[Row], treebanks: Path, folder: Path, seeds: int, overrides: Values
+    rows: Sequence[Trained], treebanks: Path, folder: Path, seeds: int, overrides: Values
 ) -> list[Experiment]:  # fmt: skip
     """Every row with every seed; treebanks are looked for in one folder, under the names their recipes have."""
     found = []
     for seed in range(1, seeds + 1):
         for row in rows:
-            values: Values = {"seed": seed, "name": f"table-4 {row.name}"}
+            values: Values = {"seed": seed, "name": f"{NAME} {row.name}"}
             values["data.files"] = [str((treebanks / FILES[test]).absolute()) for test in row.tests]
             if row.parent:
-                values |= {"data.extra": [str(extra_file(folder, row.parent, seed).absolute())], "data.gold_times": 2}
+                values |= {"data.extra": [str(parses_file(folder, row.parent, seed).absolute())], "data.gold_times": 2}
             recipe = resolve_as(ParsingRecipe, row.recipe, {**values, **overrides})
-            found.append(Experiment(row.name, seed, recipe, folder / f"{row.name}-{seed}"))
+            found.append(Experiment(row.name, seed, recipe, run_of(folder, row.name, seed)))
     return found
 
 
-def extra_file(folder: Path, parent: str, seed: int) -> Path:
+def parses_file(folder: Path, parent: str, seed: int) -> Path:
     return folder / f"{parent}-{seed}.parses"
 
 
-def check_files(rows: Sequence[Row], treebanks: Path) -> None:
+def extra_of(recipe: Recipe) -> Path:
+    """The parses that a self-trained row learns from."""
+    assert isinstance(recipe, ParsingRecipe)
+    (extra,) = map(Path, recipe.data.extra)
+    return extra
+
+
+def check_files(rows: Sequence[Trained], treebanks: Path) -> None:
     for name in {test: None for row in rows for test in row.tests}:
         if not (treebanks / FILES[name]).is_file():
             raise RegardError(f"{treebanks / FILES[name]} is missing: give its folder with --treebanks.")
+
+
+def check_text(experiments: Sequence[Experiment], text: Text) -> None:
+    """Parses that are there already must be those of this text, or their rows would pass for rows of it."""
+    asked = text.record()
+    for each in experiments:
+        extra = extra_of(each.recipe)
+        if extra.is_file() and not Record.beside(extra).is_of(asked):
+            raise RegardError(
+                f"{extra} was made of another text or with another --least-confidence: give another folder with "
+                f"--out, or remove it and {each.run}."
+            )
 
 
 def measure(recipe: Recipe, run: Path) -> Result:
@@ -161,22 +215,23 @@ def scores(parser: Parser, treebank: Treebank) -> dict[str, float]:
 
 def measure_again(recipe: Recipe, run: Path, text: Text, folder: Path) -> Result:
     """As `measure`, for a row that learns from its parent's parses as well; they are made first."""
-    assert isinstance(recipe, ParsingRecipe)
-    (extra,) = map(Path, recipe.data.extra)
+    extra = extra_of(recipe)
     if not extra.is_file():
         parse_text(load_parser(folder / extra.stem), text, extra)
-    return measure(recipe, run)
+    return measure(recipe, run) | {"parses_kept": float(Record.beside(extra).kept)}
 
 
 def parse_text(parser: Parser, text: Text, extra: Path) -> None:
-    """Greedy trees of plain sentences, those that the parser is sure of."""
-    sentences = [line.split() for line in read_lines(text.file) if line.strip()][: text.most]
-    found = [best[0] for best in parser.trees(sentences, beam_size=1)]
+    """Greedy trees of plain sentences, those that the parser is sure of, with a record of what they were made of."""
+    lines = text.lines()
+    found = [best[0] for best in parser.trees(lines, beam_size=1)]
     sure = [one.tree for one in found if one.confidence >= text.least_confidence]
     if not sure:
         raise RegardError(
             f"No parse of {text.file} is at least {text.least_confidence:g} sure: lower --least-confidence."
         )
+    record = replace(text.record(), kept=len(sure), sentences=len(lines))
+    write_atomically(record_file(extra), json.dumps(asdict(record), indent=1) + "\n")
     write_trees(extra.with_suffix(".new"), sure)
     extra.with_suffix(".new").rename(extra)
 
@@ -194,50 +249,70 @@ class Line:
     figures: dict[str, str] = field(default_factory=dict)
 
 
+TRIVIAL = ("flat", "left-branching", "right-branching")
 COLUMNS = {
     "f1": "F1", "precision": "precision", "recall": "recall", "exact_match": "exact match",
     "free_malformed": "malformed without grammar, %", "malformed": "with grammar, %",
-    "flat": "flat", "left-branching": "left-branching", "right-branching": "right-branching",
+    **{name: name for name in TRIVIAL},
 }  # fmt: skip
 
 
-def lines(found: Sequence[Experiment], rows: Sequence[Row]) -> list[Line]:
-    """What is there so far."""
-    written = []
-    for row in rows:
-        mine = [one for one in found if one.row == row.name and one.result is not None]
-        for test in row.tests if mine else ():
-            told = {
-                key: figure[row.name].show(2)
-                for key in COLUMNS
-                if row.name in (figure := figures(mine, f"{test} {key}"))
-            }
-            trees = mine[0].result["training_trees"] if mine[0].result else 0
-            written.append(Line("Transformer, here", f"{row.trained_on}, {trees:,.0f} trees", TITLES[test], told))
-    return written
+@dataclass(frozen=True)
+class Parsers:
+    """The paper's parsers, then ours."""
+
+    name: str = NAME
+    rows: tuple[Trained, ...] = (*ROWS, *SELF_TRAINED)
+
+    def finished(self, folder: Path) -> list[Experiment]:
+        return finished(folder, {row.name: f"{self.name} {row.name}" for row in self.rows})
+
+    def lines(self, done: Sequence[Experiment]) -> list[Line]:
+        """What is there so far."""
+        written = []
+        for row in self.rows:
+            results = [one.result for one in done if one.row == row.name and one.result]
+            for test in row.tests if results else ():
+                found = {key: figures(done, f"{test} {key}").get(row.name) for key in COLUMNS}
+                told = {key: figure.show(2) for key, figure in found.items() if figure}
+                written.append(Line("Transformer, here", trained_on(row, results[0]), TITLES[test], told))
+        return written
+
+    def markdown(self, done: Sequence[Experiment]) -> str:
+        written = ["| parser | training | test | " + " | ".join(COLUMNS.values()) + " |"]
+        written.append("|---|---|---|" + "--:|" * len(COLUMNS))
+        empty = " | " * (len(COLUMNS) - 1)
+        written += [f"| {one.parser} | {one.training} | WSJ 23 | {one.f1:.1f} |{empty}".rstrip() for one in PAPER]
+        written += [
+            f"| {one.parser} | {one.training} | {one.test} | "
+            + " | ".join(one.figures.get(key, "") for key in COLUMNS)
+            + " |"
+            for one in self.lines(done)
+        ]
+        return "\n".join(written)
+
+    def narrow(self, done: Sequence[Experiment]) -> str:
+        written = [f"{'training':<52} {'test':<10} {'F1':>14}"]
+        written += [
+            f"{one.parser}, {one.training}"[:52].ljust(52) + f" {'WSJ 23':<10} {one.f1:>14.1f}" for one in PAPER
+        ]
+        written += [f"{one.training[:52]:<52} {one.test:<10} {one.figures['f1']:>14}" for one in self.lines(done)]
+        return "\n".join(written)
+
+    def remarks(self, done: Sequence[Experiment]) -> list[str]:
+        """What trees get that nobody thought about; it depends on the test alone."""
+        lines = [
+            "Ours are trained and scored on other trees than the paper's: figures of two tests are not comparable."
+        ]
+        for one in {one.test: one for one in self.lines(done)}.values():
+            trivial = ", ".join(f"{key} {one.figures[key]}" for key in TRIVIAL if key in one.figures)
+            lines.append(f"{one.test}, F1 of trees drawn without a look at the words: {trivial}.")
+        return lines
+
+    def verdicts(self, done: Sequence[Experiment]) -> list[tuple[str, str]]:
+        return tables.verdicts(ORDERINGS, done, ())
 
 
-def table(found: Sequence[Experiment], rows: Sequence[Row]) -> str:
-    """In Markdown: the paper's rows, then ours."""
-    ours = lines(found, rows)
-    written = ["| parser | training | test | " + " | ".join(COLUMNS.values()) + " |"]
-    written.append("|---|---|---|" + "--:|" * len(COLUMNS))
-    empty = " | " * (len(COLUMNS) - 1)
-    written += [f"| {one.parser} | {one.training} | WSJ 23 | {one.f1:.1f} |{empty}".rstrip() for one in PAPER]
-    written += [
-        f"| {one.parser} | {one.training} | {one.test} | "
-        + " | ".join(one.figures.get(key, "") for key in COLUMNS)
-        + " |"
-        for one in ours
-    ]
-    return "\n".join(written)
-
-
-def narrow(found: Sequence[Experiment], rows: Sequence[Row]) -> str:
-    """For a terminal."""
-    written = [f"{'training':<46} {'test':<12} {'F1':>14}  flat, left-branching, right-branching"]
-    written += [f"{one.parser}, {one.training}"[:58].ljust(59) + f"{one.f1:>14.1f}" for one in PAPER]
-    for one in lines(found, rows):
-        beside = [one.figures.get(key, "–") for key in ("flat", "left-branching", "right-branching")]
-        written.append(f"{one.training[:46]:<46} {one.test:<12} {one.figures['f1']:>14}  {', '.join(beside)}")
-    return "\n".join(written)
+def trained_on(row: Trained, result: Result) -> str:
+    kept = f", of them {result['parses_kept']:,.0f} parses" if "parses_kept" in result else ""
+    return f"{row.trained_on}, {result['training_trees']:,.0f} trees{kept}"

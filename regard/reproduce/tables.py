@@ -1,20 +1,46 @@
 """What the tables of the papers share: rows with a change to a recipe each, claims about their order, and how the
-paper's figures are set beside ours."""
+paper's figures are set beside ours.
+
+`Printed` is all that `regard reproduce` asks of a table; `Table` is one whose rows are changes to recipes.
+"""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from regard.config import Recipe, resolve
 from regard.errors import RegardError
-from regard.reproduce.experiments import RESULT, Experiment, Figure, figures
+from regard.reproduce.experiments import Experiment, Figure, figures, finished, run_of
+from regard.view import table_png
 
 Values = dict[str, Any]
+WIDTH = 80  # of a terminal
+
+
+class Printed(Protocol):
+    """A table of finished experiments. Each of its methods takes those that `finished` has found."""
+
+    @property
+    def name(self) -> str:
+        """Of the command, and of the files."""
+
+    def finished(self, folder: Path) -> list[Experiment]:
+        """Whatever rows and seeds have a result in the folder, whatever recipes they were made with."""
+
+    def narrow(self, done: Sequence[Experiment]) -> str:
+        """For a terminal."""
+
+    def markdown(self, done: Sequence[Experiment]) -> str:
+        """For a file."""
+
+    def remarks(self, done: Sequence[Experiment]) -> list[str]:
+        """What a reader must know of it."""
+
+    def verdicts(self, done: Sequence[Experiment]) -> list[tuple[str, str]]:
+        """Each claim that the finished rows allow to check, and whether it holds here."""
 
 
 class Named(Protocol):
@@ -40,11 +66,6 @@ def choose(rows: Sequence[AnyRow], names: str, table: str) -> list[AnyRow]:
         wanted.add(name)
         rest = rest[len(name) :].lstrip(", ")
     return [row for row in rows if not wanted or row.name in wanted or row.group in wanted]
-
-
-def slug(name: str) -> str:
-    """The name of a row in that of a folder."""
-    return re.sub(r"[ =,_+()]+", "-", name.replace("ε", "eps")).strip("-").lower()
 
 
 # --- claims ----------------------------------------------------------------------------------------------
@@ -98,6 +119,12 @@ class Column:
     title: str
     digits: int = 4
     lower: bool = False  # less is better
+    unit: float = 1.0  # it is printed in
+    varies: bool = True  # with the seed; else no ± is printed
+
+    def show(self, figure: Figure) -> str:
+        scaled = Figure(figure.mean / self.unit, figure.spread / self.unit, figure.n)
+        return (scaled if self.varies else replace(scaled, n=1)).show(self.digits)
 
 
 @dataclass(frozen=True)
@@ -108,6 +135,7 @@ class Row:
     change: Values
     paper: tuple[str, ...] = ()  # as printed, with ± where the paper has it; empty: the paper has no such row
     group: str = ""
+    recipe: str = ""  # where it is not the table's
 
 
 @dataclass(frozen=True)
@@ -120,9 +148,10 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     orderings: tuple[Ordering, ...] = ()
-    paper_steps: int = 0  # of training; 0: the paper does not say
+    paper_steps: int | None = 0  # of training; 0: the paper does not say; None: no paper has this table
     notes: tuple[str, ...] = ()
     beside: dict[str, str] = field(default_factory=dict)  # figures equal for all rows, and the paper's: an oracle's
+    drawn: int = 0  # which column is
 
     @property
     def lower(self) -> set[str]:
@@ -131,29 +160,20 @@ class Table:
     def experiments(self, folder: Path, rows: Sequence[Row], seeds: int, overrides: Values) -> list[Experiment]:
         """Every row with every seed, a seed after the other."""
         return [
-            Experiment(row.name, seed, self.recipe_of(row, seed, overrides), folder / f"{slug(row.name)}-{seed}")
+            Experiment(row.name, seed, self.recipe_of(row, seed, overrides), run_of(folder, row.name, seed))
             for seed in range(1, seeds + 1)
             for row in rows
         ]
 
     def finished(self, folder: Path) -> list[Experiment]:
-        """Whatever rows and seeds have a result in the folder, each with the recipe that it was made with: rows of one
-        table may have been trained for longer or shorter, which `remarks` says."""
-        found = []
-        for row in self.rows:
-            for path in sorted(folder.glob(f"{slug(row.name)}-*/{RESULT}")):
-                seed = path.parent.name.removeprefix(f"{slug(row.name)}-")
-                if seed.isdecimal():  # else it is the run of a row whose name begins alike
-                    recipe = resolve(json.loads(path.read_text(encoding="utf-8"))["recipe"])
-                    found.append(Experiment(row.name, int(seed), recipe, path.parent))
-        return [each for each in found if each.recipe.name == self.run_name(each.row)]
+        return finished(folder, {row.name: self.run_name(row.name) for row in self.rows})
 
     def run_name(self, row: str) -> str:
         return f"{self.name} {row}"
 
     def recipe_of(self, row: Row, seed: int, overrides: Values) -> Recipe:
         named = {"seed": seed, "name": self.run_name(row.name)}
-        return resolve(self.recipe, {**row.change, **named, **overrides})
+        return resolve(row.recipe or self.recipe, {**row.change, **named, **overrides})
 
     def verdicts(self, done: Sequence[Experiment]) -> list[tuple[str, str]]:
         return verdicts(self.orderings, done, self.lower, max(column.digits for column in self.columns))
@@ -167,45 +187,74 @@ class Table:
                 lines.append(f"{key.replace('_', ' ')} on the same sets: {found[0].mean:.4f} (paper {paper}).")
         return [*lines, *self.notes]
 
+    def label(self, row: Row) -> str:
+        """Of a row in Markdown."""
+        return row.name
+
+    def cells(self, column: Column, done: Sequence[Experiment], missing: str) -> tuple[list[str], list[str]]:
+        """Of every row: the paper's figure and ours. A paper that has no figure at all in this column has no cells."""
+        found, place = figures(done, column.key), self.columns.index(column)
+        theirs = [papers(row, self.columns)[place] for row in self.rows]
+        ours = [column.show(found[row.name]) if row.name in found else missing for row in self.rows]
+        return theirs if any(number(text) is not None for text in theirs) else [], ours
+
+    def seeds(self, done: Sequence[Experiment]) -> list[str]:
+        """How many have been run of every row."""
+        counts = [sum(each.row == row.name and each.result is not None for each in done) for row in self.rows]
+        return [str(count or "") for count in counts]
+
     def markdown(self, done: Sequence[Experiment]) -> str:
         """The paper's figures beside ours."""
-        found = {column.key: figures(done, column.key) for column in self.columns}
-        titles = " | ".join(f"{column.title}, paper | {column.title}" for column in self.columns)
-        lines = [f"| | {titles} | seeds |", f"|---|{'--:|--:|' * len(self.columns)}--:|"]
-        for row in self.rows:
-            cells = []
-            for column, paper in zip(self.columns, papers(row, self.columns), strict=True):
-                ours = found[column.key].get(row.name)
-                cells += [paper, ours.show(column.digits) if ours else "*not run here*"]
-            seeds = [str(values[row.name].n) for values in found.values() if row.name in values]
-            lines.append(f"| {row.name} | {' | '.join(cells)} | {seeds[0] if seeds else ''} |")
-        return "\n".join(lines)
+        titles, columns = [""], [[self.label(row) for row in self.rows]]
+        for column in self.columns:
+            theirs, ours = self.cells(column, done, "*not run here*")
+            titles += [f"{column.title}, paper", column.title] if theirs else [column.title]
+            columns += [theirs, ours] if theirs else [ours]
+        rows = zip(*columns, self.seeds(done), strict=True)
+        lines = [[*titles, "seeds"], ["---", *["--:"] * len(titles)], *rows]
+        return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
     def narrow(self, done: Sequence[Experiment]) -> str:
-        """The same for a terminal of 80 columns: a table for each two figures."""
-        parts = []
-        for first in range(0, len(self.columns), 2):
-            columns = self.columns[first : first + 2]
-            lines = [f"{'':20}" + "".join(f"{column.title:>30}" for column in columns)]
-            lines.append(f"{'':20}" + f"{'paper':>14}{'here':>16}" * len(columns))
-            for row in self.rows:
-                cells = ""
-                for column, paper in list(zip(self.columns, papers(row, self.columns), strict=True))[first : first + 2]:
-                    ours = figures(done, column.key).get(row.name)
-                    cells += f"{paper.replace(' ± ', '±'):>14}{ours.show(column.digits) if ours else '–':>16}"
-                lines.append(f"{row.name:20}{cells}".rstrip())
-            parts.append("\n".join(lines))
-        return "\n\n".join(parts)
+        """The same for a terminal: as many figures beside one another as there is room for, the others below."""
+        parts = [beside(column.title, *self.cells(column, done, "–")) for column in self.columns]
+        names = flush(["", "", *(row.name for row in self.rows)], left=True)
+        blocks = [names]
+        for part in [*parts, flush(["", "seeds", *self.seeds(done)])]:
+            if len(blocks[-1][0]) + len(part[0]) > WIDTH:
+                blocks.append(names)
+            blocks[-1] = [line + more for line, more in zip(blocks[-1], part, strict=True)]
+        return "\n\n".join("\n".join(line.rstrip() for line in block) for block in blocks)
 
     def picture(self, done: Sequence[Experiment]) -> tuple[list[str], list[tuple[float, float]], list[float | None]]:
-        """For a picture of the first column: the finished rows, ours with their spread, and the paper's."""
-        values = figures(done, self.columns[0].key)
+        """For a picture of one column: the finished rows, ours with their spread, and the paper's."""
+        values = figures(done, self.columns[self.drawn].key)
         rows = [row for row in self.rows if row.name in values]
         return (
             [row.name for row in rows],
             [(values[row.name].mean, values[row.name].spread) for row in rows],
-            [number(papers(row, self.columns)[0]) for row in rows],
+            [number(papers(row, self.columns)[self.drawn]) for row in rows],
         )
+
+    def draw(self, done: Sequence[Experiment], folder: Path) -> list[Path]:
+        """The rows as points."""
+        path = folder / f"{self.name}.png"
+        table_png(path, f"{self.title} ({self.columns[self.drawn].title})", *self.picture(done))
+        return [path]
+
+
+def beside(title: str, theirs: list[str], ours: list[str]) -> list[str]:
+    """Lines of one width: a title, and below it the paper's figures, if there are any, and ours."""
+    lines = flush(["here", *ours])
+    if theirs:
+        theirs = flush(["paper", *(text.replace(" ± ", "±") for text in theirs)])
+        lines = [a + b for a, b in zip(theirs, lines, strict=True)]
+    return flush([title, *(line[2:] for line in lines)])
+
+
+def flush(lines: list[str], left: bool = False) -> list[str]:
+    """All as wide as the longest. Flush right, with room before them; or flush left."""
+    width = max(map(len, lines))
+    return [f"{line:<{width}}" if left else f"  {line:>{width}}" for line in lines]
 
 
 def papers(row: Row, columns: Sequence[Column]) -> list[str]:
@@ -218,7 +267,7 @@ def number(printed: str) -> float | None:
     return None if text in ("", "–") else float(text)
 
 
-def schedules(paper_steps: int, done: Sequence[Experiment]) -> list[str]:
+def schedules(paper_steps: int | None, done: Sequence[Experiment]) -> list[str]:
     """How long the finished rows were trained, beside the paper's schedule."""
     trained: dict[int, dict[str, None]] = {}
     for each in done:
@@ -227,6 +276,8 @@ def schedules(paper_steps: int, done: Sequence[Experiment]) -> list[str]:
     lines = []
     for steps, rows in sorted(trained.items(), reverse=True):
         who = f"{', '.join(rows)}: trained" if len(trained) > 1 else "Trained"
-        beside = f"the paper has {paper_steps:,}" if paper_steps else "the paper does not say how many"
-        lines.append(f"{who} for {steps:,} steps{', as in the paper' if steps == paper_steps else f'; {beside}'}.")
+        theirs = f"; the paper has {paper_steps:,}" if paper_steps else "; the paper does not say how many"
+        if paper_steps in (None, steps):
+            theirs = ", as in the paper" if paper_steps else ""
+        lines.append(f"{who} for {steps:,} steps{theirs}.")
     return lines

@@ -94,9 +94,8 @@ def bracket_attention(parser: Parser, parsed: Parsed) -> dict[str, Tensor]:
     """
     if parsed.repairs.total:
         return {}
-    opened = [i for i, symbol in enumerate(parsed.symbols) if symbol.startswith("(")]
     return {
-        path: parser.word_weights(parsed.output, weights.mean(dim=0))[opened]
+        path: parser.word_weights(parsed.output, weights.mean(dim=0))[parser.opened(parsed)]
         for path, weights in parser.attend(parsed.output).items()
         if path.endswith("cross_attn")
     }

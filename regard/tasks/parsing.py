@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,17 +39,23 @@ from regard.tasks.translation import (
 @dataclass(frozen=True)
 class Judged:
     """Parses beside gold trees. Brackets are compared under the gold tags, so that no sentence is lost to a tag that
-    EVALB takes for punctuation; `own` compares the parses with the tags they came with."""
+    EVALB takes for punctuation; `own` compares the parses with the tags they came with. A parse of more or fewer words
+    keeps its own: it is skipped or an error under any tags."""
 
-    parsed: list[Parsed]
+    trees: list[Tree]
     comparisons: list[Comparison]
     own: list[Comparison]
+    parsed: list[Parsed] = field(default_factory=list)  # how our parser came to the trees; nothing of trees of a file
 
     @classmethod
-    def of(cls, gold: Sequence[Tree], parsed: Sequence[Parsed]) -> Judged:
-        trees = [one.tree for one in parsed]
-        bare = [compare(one, retagged(tree, one.tags)) for one, tree in zip(gold, trees, strict=True)]
-        return cls(list(parsed), bare, [compare(one, tree) for one, tree in zip(gold, trees, strict=True)])
+    def of(cls, gold: Sequence[Tree], trees: Sequence[Tree]) -> Judged:
+        pairs = list(zip(gold, trees, strict=True))
+        bare = [(one, retagged(tree, one.tags) if len(one.tags) == len(tree.words) else tree) for one, tree in pairs]
+        return cls(list(trees), [compare(*pair) for pair in bare], [compare(*pair) for pair in pairs])
+
+    @classmethod
+    def of_parses(cls, gold: Sequence[Tree], parsed: Sequence[Parsed]) -> Judged:
+        return replace(cls.of(gold, [one.tree for one in parsed]), parsed=list(parsed))
 
     @property
     def total(self) -> Total:
@@ -57,6 +63,7 @@ class Judged:
 
     @property
     def repairs(self) -> RepairTally:
+        """Of our parser's output."""
         return RepairTally.of(one.repairs for one in self.parsed)
 
     @property
@@ -71,7 +78,7 @@ class ParsingTask(TranslationTask):
     recipe: ParsingRecipe
 
     def __init__(self, recipe: ParsingRecipe, tokenizers: TokenizerPair, train: Pairs, valid: Treebank) -> None:
-        super().__init__(recipe, tokenizers, train, valid.corpus(recipe.data.form))
+        super().__init__(recipe, tokenizers, train, valid.corpus(recipe.data))
         self.treebank = spread(valid, recipe.train.valid_sentences)
 
     def build(self) -> ParserTransformer:
@@ -88,13 +95,14 @@ class ParsingTask(TranslationTask):
         metrics = {"loss": nll / n_tokens, "perplexity": math.exp(min(nll / n_tokens, 50.0))}
         samples: list[str] = []
         if len(self.treebank):
-            parser = Parser(self.recipe.name, self.model, self.tokenizers, self.recipe.decode)
+            joined = self.recipe.data.unary == "join"
+            parser = Parser(self.recipe.name, self.model, self.tokenizers, self.recipe.decode, joined=joined)
             judged = judge(parser, self.treebank, beam_size=1)
             metrics["f1"] = judged.total.labelled.f1
             if not self.recipe.decode.constrained:
                 metrics["malformed"] = judged.repairs.rate
-            pairs = list(zip(self.treebank.gold, judged.parsed, strict=True))[:N_SAMPLES]
-            samples = [f"gold    {gold}\noutput  {parsed.tree}\n" for gold, parsed in pairs]
+            pairs = list(zip(self.treebank.gold, judged.trees, strict=True))[:N_SAMPLES]
+            samples = [f"gold    {gold}\noutput  {tree}\n" for gold, tree in pairs]
         self.model.train()
         return Validation(metrics, samples)
 
@@ -112,8 +120,8 @@ def build(recipe: ParsingRecipe, tokenizers: TokenizerPair) -> ParserTransformer
 
 def judge(parser: Parser, treebank: Treebank, progress: Callable[[int], None] | None = None, **options: Any) -> Judged:
     """A treebank parsed and scored."""
-    found = parser.trees(treebank.words, progress=progress, **options)
-    return Judged.of(treebank.gold, [best[0] for best in found])
+    found = [best[0] for best in parser.trees(treebank.words, progress=progress, **options)]
+    return Judged.of_parses(treebank.gold, found)
 
 
 def prepare(
@@ -131,12 +139,12 @@ def prepare(
     for treebank in (train, valid):
         if treebank.wordless:
             say(f"{treebank.wordless:,} {treebank.name} trees have no words and are left out.")
-    corpus = train.corpus(recipe.data.form)
+    corpus = train.corpus(recipe.data)
 
     def learn() -> TokenizerPair:
         say(f"Learning {recipe.tokenizer.vocab_size:,} subwords …")
         source = subwords.train_one(recipe.tokenizer, corpus.source, recipe.seed)
-        return TokenizerPair(source, symbols_of(train, recipe.data.form))
+        return TokenizerPair(source, symbols_of(train, recipe.data))
 
     once(partial(keep_tokenizers, tokenizer, lambda: initial or learn()))
     tokenizers = TokenizerPair.load(tokenizer)

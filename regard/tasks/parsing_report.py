@@ -19,6 +19,7 @@ from regard.evaluate.parseval import (
     by_length,
     compare,
     f1_interval,
+    in_ranges,
     label_table,
     length_table,
 )
@@ -49,7 +50,7 @@ class Report:
     treebank: Treebank
     judged: Judged
     form: str
-    constrained: bool
+    constrained: bool | None  # None: the trees are a file's, and nobody knows how they were found
     other: Report | None = None
 
     @classmethod
@@ -61,8 +62,8 @@ class Report:
         system: str = "",
         progress: Callable[[int], None] | None = None,
     ) -> Report:
-        constrained = bool(getattr(parser.config, "constrained", False))
-        return cls(system or parser.name, treebank, judge(parser, treebank, progress), form, constrained)
+        judged = judge(parser, treebank, progress)
+        return cls(system or parser.name, treebank, judged, form, parser.config.constrained)
 
     @property
     def comparisons(self) -> list[Comparison]:
@@ -79,8 +80,8 @@ class Report:
     def lines(self, by_label: bool = False, by_length: bool = False) -> list[str]:
         name, total = self.treebank.name, self.judged.total
         width = f" ± {self.interval:.2f}" if self.interval is not None else ""
-        search = "grammar-constrained search" if self.constrained else "free search"
-        written = [f"{name} F1 = {total.labelled.f1:.2f}{width} (EVALB, COLLINS; gold tags; {search})", *self.figures()]
+        search = {True: "; grammar-constrained search", False: "; free search", None: ""}[self.constrained]
+        written = [f"{name} F1 = {total.labelled.f1:.2f}{width} (EVALB, COLLINS; gold tags{search})", *self.figures()]
         if self.difference:
             assert self.other is not None
             written += ["", f"{name} against {self.other.system}, p by paired bootstrap and by randomisation:"]
@@ -94,7 +95,7 @@ class Report:
     def figures(self) -> list[str]:
         """All that EVALB says, what was malformed, and what trees get that nobody thought about."""
         total, own = self.judged.total, Total.of(self.judged.own)
-        *told, _ = str(total).splitlines()  # the tags are gold: their accuracy says nothing
+        told = [str(total)]
         told.append(
             f"no crossing {total.figures()['no_crossing']:.2f} %, two or less "
             f"{total.figures()['two_or_less_crossing']:.2f} % of sentences"
@@ -104,7 +105,8 @@ class Report:
                 f"own tags: accuracy {own.tagging_accuracy:.2f} %; scored under them F1 {own.labelled.f1:.2f} with "
                 f"{own.errors:,} errors, {own.f1_of_all:.2f} where those count as not parsed"
             )
-        told.append(str(self.judged.repairs))
+        if self.constrained is not None:
+            told.append(str(self.judged.repairs))
         beside = ", ".join(f"{name} {found.labelled.f1:.2f}" for name, found in trivial(self.treebank).items())
         return [*told, f"trivial trees, F1: {beside}"]
 
@@ -116,7 +118,7 @@ class Report:
 
     def record(self) -> dict[str, Any]:
         """Everything, for machines."""
-        own, total = Total.of(self.judged.own), self.judged.total
+        own, total, repairs = Total.of(self.judged.own), self.judged.total, self.judged.repairs
         figures = total.figures() | {"interval": self.interval, "tagging_accuracy": own.tagging_accuracy}
         if self.form != "tags":
             del figures["tagging_accuracy"]
@@ -125,7 +127,7 @@ class Report:
             "form": self.form,
             "constrained": self.constrained,
             **figures,
-            "malformed": asdict(self.judged.repairs) | {"rate": self.judged.repairs.rate},
+            "malformed": None if self.constrained is None else asdict(repairs) | {"rate": repairs.rate},
             "own_tags": own.figures() if self.form == "tags" else None,
             "trivial": {name: found.labelled.f1 for name, found in trivial(self.treebank).items()},
             "by_label": {name: {"f1": one.f1, **asdict(one)} for name, one in by_label(self.comparisons).items()},
@@ -145,19 +147,10 @@ class Report:
         from regard.view.scores import LengthScores, Point, length_png  # here: it loads matplotlib
 
         reports = [self, *([self.other] if self.other else [])]
-        members = [lengths_of(one.comparisons) for one in reports]
+        members = [in_ranges(one.comparisons) for one in reports]
         points = {
             one.system: [Point(Total.of(part).labelled.f1, f1_interval(part) or 0.0) for part in found.values()]
             for one, found in zip(reports, members, strict=True)
         }
         counts = [len(part) for part in members[0].values()]
         length_png([LengthScores(title, list(members[0]), counts, {"F1": points})], path)
-
-
-def lengths_of(comparisons: list[Comparison]) -> dict[str, list[Comparison]]:
-    """The sentences of each range of lengths."""
-    found: dict[str, list[Comparison]] = {}
-    for one in comparisons:
-        (name,) = by_length([one])
-        found.setdefault(name, []).append(one)
-    return {name: found[name] for name in by_length(comparisons)}

@@ -135,7 +135,7 @@ class Loop(Generic[B]):
             self.unreported.zero_()
             if not math.isfinite(loss):
                 raise Diverged(diverged(step, loss, rate, self.run))
-            display.report("train", step, {"loss": loss, "learning_rate": rate, "tokens_per_second": display.speed()})
+            display.report("train", step, {"loss": loss, "learning_rate": rate, **display.speed()})
         if step % config.valid_every == 0 or step == config.steps:
             self.validate(display)
         if step % config.save_every == 0:

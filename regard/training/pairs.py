@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -25,7 +24,6 @@ from regard.training import checkpoint, ranks
 from regard.training.device import pick
 from regard.training.load import check_alike, load_weights
 from regard.training.run import Run, write_atomically
-from regard.view import loss_curve_png
 
 TASKS: dict[str, translation.Kind] = {"translation": translation.TranslationTask, "mask_predict": MaskPredictTask}
 TRANSLATORS: dict[str, type[Translator]] = {"translation": Translator, "mask_predict": MaskPredictor}
@@ -116,15 +114,9 @@ def report(translator: Translator, recipe: PairRecipe, run: Run) -> str:
         texts = "".join(translation.text + "\n" for translation in evaluation.translations)
         write_atomically(run.report / f"{split}.hypotheses.txt", texts)
     scores = {split: [asdict(score) for score in evaluation.scores] for split, evaluation in evaluations.items()}
-    write_atomically(run.report / "scores.json", json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
+    run.write_scores(scores)
     lines += ["", *show(translator, run, evaluations[splits[0]])]
-    curve = run.report / "loss.png"
-    smoothing = recipe.train.label_smoothing
-    note = f" (training with label smoothing {smoothing:g}, validation without)" if smoothing else ""
-    loss_curve_png(run.records(), curve, recipe.name + note)
-    text = "\n".join([*lines, f"loss curve      {curve}"])
-    write_atomically(run.report / "report.txt", text + "\n")
-    return text
+    return run.write_report(lines, recipe.name, recipe.train.label_smoothing)
 
 
 def show(translator: Translator, run: Run, evaluation: Evaluation) -> list[str]:

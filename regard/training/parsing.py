@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +18,7 @@ from regard.training import checkpoint, ranks
 from regard.training.device import pick
 from regard.training.load import load_weights
 from regard.training.pairs import check_together, start_from
-from regard.training.run import Run, write_atomically
-from regard.view import loss_curve_png
+from regard.training.run import Run
 from regard.view.trees import tree_text
 
 N_SHOWN = 3
@@ -52,7 +50,7 @@ def open_parser(runs: Sequence[Run], weights: str, device: str) -> Parser:
         model = parsing.build(recipe_of(run), tokenizers)
         checkpoint.copy_weights(model, load_weights(run, weights))
         models.append(model.to(pick(device)))
-    return Parser(recipe.name, models[0], tokenizers, recipe.decode, models[1:])
+    return Parser(recipe.name, models[0], tokenizers, recipe.decode, models[1:], recipe.data.unary == "join")
 
 
 def load_parser(run: str | Path, weights: str = "auto", device: str = "auto") -> Parser:
@@ -69,21 +67,15 @@ def report(parser: Parser, recipe: ParsingRecipe, run: Run) -> str:
     (split,) = test_splits(recipe.data)
     treebank = load(recipe.data, split)
     told = Report.of(parser, treebank, recipe.data.form)
-    write_trees(run.report / f"{split}.trees", [one.tree for one in told.judged.parsed])
-    write_atomically(
-        run.report / "scores.json", json.dumps({split: told.record()}, indent=1, ensure_ascii=False) + "\n"
-    )
+    write_trees(run.report / f"{split}.trees", told.judged.trees)
+    run.write_scores({split: told.record()})
     lines = [*told.lines(by_label=True, by_length=True), ""]
-    shown = [one for one in told.judged.parsed if len(one.tree.words) <= 20][:N_SHOWN] or told.judged.parsed[:1]
+    parsed = told.judged.parsed
+    shown = [one for one in parsed if len(one.tree.words) <= 20][:N_SHOWN] or parsed[:1]
     for one in shown:
         lines += [tree_text(one.tree), ""]
     tree, page, png, svg = draw_tree(parser, shown[0], run.report, "attention")
     told.draw(run.report / "lengths.png", recipe.name)
-    curve = run.report / "loss.png"
-    smoothing = recipe.train.label_smoothing
-    note = f" (training with label smoothing {smoothing:g}, validation without)" if smoothing else ""
-    loss_curve_png(run.records(), curve, recipe.name + note)
     lines += [f"tree page       {tree}", f"attention page  {page}", f"attention PNG   {png}", f"tree SVG        {svg}"]
-    text = "\n".join([*lines, f"F1 by length    {run.report / 'lengths.png'}", f"loss curve      {curve}"])
-    write_atomically(run.report / "report.txt", text + "\n")
-    return text
+    lines.append(f"F1 by length    {run.report / 'lengths.png'}")
+    return run.write_report(lines, recipe.name, recipe.train.label_smoothing)

@@ -34,6 +34,8 @@ class Display:
         self.task = self.bar.add_task("training", total=total, completed=first, loss="", speed="")
         self.writer = open_tensorboard(run, first, console) if tensorboard and not self.silent else None
         self.tokens, self.since = 0, time.perf_counter()
+        self.last = self.since  # when the last step ended
+        self.worked = 0.0  # seconds of steps since the last report
 
     def __enter__(self) -> Self:
         self.bar.start()
@@ -48,17 +50,20 @@ class Display:
 
     def advance(self, step: int, tokens: int) -> None:
         self.tokens += tokens
+        self.last = time.perf_counter()
         self.bar.update(self.task, completed=step)
 
-    def speed(self) -> float:
-        """Target tokens a second since the last call."""
+    def speed(self) -> dict[str, float]:
+        """Target tokens a second and seconds of training since the last call."""
         now = time.perf_counter()
         speed = self.tokens / max(now - self.since, 1e-9)
-        self.tokens, self.since = 0, now
-        return speed
+        seconds = self.worked + now - self.since
+        self.tokens, self.since, self.last, self.worked = 0, now, now, 0.0
+        return {"tokens_per_second": speed, "seconds": seconds}
 
     def pause(self) -> None:
-        """Leave what was done since the last call (validation, saving) out of the speed."""
+        """Leave what was done since the last step (validation, saving) out of the speed and the seconds."""
+        self.worked += max(self.last - self.since, 0.0)
         self.tokens, self.since = 0, time.perf_counter()
 
     def report(self, kind: str, step: int, values: dict[str, float]) -> None:
@@ -75,7 +80,8 @@ class Display:
                 self.task, loss=f"loss {values['loss']:.3f}", speed=f"{values['tokens_per_second']:,.0f} tok/s"
             )
         if kind == "valid" or not self.console.is_terminal:
-            shown = "  ".join(f"{name.replace('_', ' ')} {show(value)}" for name, value in values.items())
+            told = {name: value for name, value in values.items() if name != "seconds"}  # the speed says it
+            shown = "  ".join(f"{name.replace('_', ' ')} {show(value)}" for name, value in told.items())
             say(self.console, f"step {step:>6}/{self.total}  {kind}  {shown}")
 
 

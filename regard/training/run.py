@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -145,6 +145,32 @@ class Run:
                 except json.JSONDecodeError:
                     break
         return records
+
+    def training_seconds(self) -> float | None:
+        """How long the updates of the last checkpoint took, validation and saving left out, and so what was done twice
+        because of a kill. Steps after the last report are taken to be as fast as those before."""
+        told = [record for record in self.records() if record["kind"] == "train" and "seconds" in record]
+        if not told or not self.steps():
+            return None
+        return float(sum(record["seconds"] for record in told)) * self.steps()[-1] / int(told[-1]["step"])
+
+    def write_scores(self, scores: Mapping[str, Any]) -> None:
+        """For machines: by split, in the run's report/."""
+        write_atomically(self.report / "scores.json", json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
+
+    def write_report(self, lines: Sequence[str], title: str, smoothing: float = 0.0) -> str:
+        """For people: the lines, and where the loss curve is, which is drawn here. Gives the text.
+
+        smoothing: of the labels in training, which makes its loss another one than that of validation
+        """
+        from regard.view import loss_curve_png  # here: it loads matplotlib
+
+        curve = self.report / "loss.png"
+        note = f" (training with label smoothing {smoothing:g}, validation without)" if smoothing else ""
+        loss_curve_png(self.records(), curve, title + note)
+        text = "\n".join([*lines, f"loss curve      {curve}"])
+        write_atomically(self.report / "report.txt", text + "\n")
+        return text
 
     def rewind(self, step: int) -> None:
         """Forget what was logged after `step`: a resumed run logs it again."""

@@ -18,6 +18,7 @@ from regard.view.labels import visible
 INK, MUTED, GRID = "#1c2333", "#5b6478", "#e3e6ee"
 TRAIN, VALID, BLEU = "#9db2e8", "#1f3a93", "#0b7a75"
 FIRST, SECOND = VALID, "#c2571a"  # source and target, or a system and its baseline
+THIRD, FOURTH = BLEU, "#8a3b8f"  # further systems
 PALE = "#9aa3b5"  # what others have found
 LABEL_LENGTH = 14  # characters; longer tokens end in an ellipsis
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from regard.view.drawing import FIRST, INK, MUTED, SECOND, font, save, short_label, tidy
+from regard.view.drawing import FIRST, FOURTH, INK, MUTED, SECOND, THIRD, font, save, short_label, tidy
 
-COLOURS = (FIRST, SECOND)  # the system, the baseline
+COLOURS = (FIRST, SECOND, THIRD, FOURTH)  # the system, the baseline, others
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Point:
     """The score of one system in one range of lengths."""
 
     value: float
-    interval: float  # half the width of its 95 % interval
+    interval: float  # half the width of its 95 % interval, or the spread of several runs
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class LengthScores:
 
 
 def length_png(sets: Sequence[LengthScores], path: Path) -> None:
-    """Draw them; bars are 95 % intervals, and below each range of lengths stands how many sentences it has."""
+    """Draw them; bars are the intervals, and below each range of lengths stands how many sentences it has."""
     n_metrics = max(len(one.points) for one in sets)
     figure = Figure(figsize=(5.2 * n_metrics, 3.6 * len(sets)), facecolor="white", layout="constrained")
     panels = figure.subplots(len(sets), n_metrics, squeeze=False)
@@ -48,7 +48,7 @@ def length_png(sets: Sequence[LengthScores], path: Path) -> None:
 
 def _draw_panel(axes: Axes, one: LengthScores, systems: Mapping[str, Sequence[Point | None]]) -> None:
     for i, (system, points) in enumerate(systems.items()):
-        aside = 0.08 * (2 * i - len(systems) + 1)  # so that the intervals of two systems do not hide each other
+        aside = 0.08 * (2 * i - len(systems) + 1)  # so that the intervals of systems do not hide one another
         drawn = [(x + aside, point) for x, point in enumerate(points) if point]
         axes.errorbar(
             [x for x, _ in drawn], [point.value for _, point in drawn], [point.interval for _, point in drawn],

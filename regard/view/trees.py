@@ -11,10 +11,10 @@ from typing import Protocol
 from regard.view.labels import visible
 from regard.view.terminal import cell_width, shorten
 
-_NARROWEST = 12
-_INK, _MUTED, _LINE, _PHRASE = "#1c2333", "#5b6478", "#b9c0d0", "#1f3a93"
-_CELL, _CAPITAL = 8.4, 10.8  # pixels of a letter of a word or tag, of a label
-_GAP, _ROW, _MARGIN = 12.0, 44.0, 16.0  # between words, between levels, around it all
+NARROWEST = 12
+INK, MUTED, LINE, PHRASE = "#1c2333", "#5b6478", "#b9c0d0", "#1f3a93"
+CELL, CAPITAL = 8.4, 10.8  # pixels of a letter of a word or tag, of a label
+GAP, ROW, MARGIN = 12.0, 44.0, 16.0  # between words, between levels, around it all
 
 
 class Drawable(Protocol):
@@ -30,7 +30,7 @@ class Drawable(Protocol):
 
 
 @dataclass
-class _Node:
+class Node:
     """A bracket, or a word with its tag."""
 
     label: str
@@ -40,14 +40,14 @@ class _Node:
     last: bool = True  # the last child of its parent
 
 
-def _nodes(tree: Drawable) -> list[_Node]:
+def nodes_of(tree: Drawable) -> list[Node]:
     """From left to right, each after the one it hangs from."""
-    nodes: list[_Node] = []
-    newest: dict[int, _Node] = {}  # the youngest child of each
+    nodes: list[Node] = []
+    newest: dict[int, Node] = {}  # the youngest child of each
     opened: list[tuple[int, int]] = []  # nodes of open brackets, and where they end
     brackets = list(tree.brackets)
 
-    def add(node: _Node) -> None:
+    def add(node: Node) -> None:
         if node.parent in newest:
             newest[node.parent].last = False
         newest[node.parent] = node
@@ -57,16 +57,16 @@ def _nodes(tree: Drawable) -> list[_Node]:
     for i, tag in enumerate(tree.tags):
         while following < len(brackets) and brackets[following][1] == i:
             label, _, end = brackets[following]
-            add(_Node(label, opened[-1][0] if opened else -1, bracket=following))
+            add(Node(label, opened[-1][0] if opened else -1, bracket=following))
             opened.append((len(nodes) - 1, end))
             following += 1
-        add(_Node(tag, opened[-1][0] if opened else -1, word=i))
+        add(Node(tag, opened[-1][0] if opened else -1, word=i))
         while opened and opened[-1][1] == i + 1:
             opened.pop()
     return nodes
 
 
-# In the terminal
+# --- in the terminal -------------------------------------------------------------------------------------
 
 
 def tree_text(tree: Drawable, width: int = 100, remarks: Mapping[int, str] | None = None) -> str:
@@ -76,31 +76,31 @@ def tree_text(tree: Drawable, width: int = 100, remarks: Mapping[int, str] | Non
     No line has more than `width` cells: of a very deep branch the left is cut off, and how many levels of it is said,
     of a very long word the end.
     """
-    if width < _NARROWEST:
-        raise ValueError(f"width is {width}; a tree needs at least {_NARROWEST} cells")
-    nodes = _nodes(tree)
+    if width < NARROWEST:
+        raise ValueError(f"width is {width}; a tree needs at least {NARROWEST} cells")
+    nodes = nodes_of(tree)
     if not nodes:
         return shorten("(no parse)", width)
-    lines = [_line(tree, node, above, width) for node, above in _with_those_above(nodes)]
+    lines = [line_of(tree, node, above, width) for node, above in with_those_above(nodes)]
     if not remarks:
         return "\n".join(lines)
     edge = min(max(map(cell_width, lines)), width // 2)
     return "\n".join(
-        _remarked(line, remarks.get(node.bracket, ""), edge, width) for line, node in zip(lines, nodes, strict=True)
+        remarked(line, remarks.get(node.bracket, ""), edge, width) for line, node in zip(lines, nodes, strict=True)
     )
 
 
-def _remarked(line: str, remark: str, edge: int, width: int) -> str:
+def remarked(line: str, remark: str, edge: int, width: int) -> str:
     if not remark:
         return line
     start = line + " " * max(0, edge - cell_width(line)) + "   "
     return start + shorten(visible(remark), max(1, width - cell_width(start)))
 
 
-def _with_those_above(nodes: Sequence[_Node]) -> Iterator[tuple[_Node, Sequence[_Node]]]:
+def with_those_above(nodes: Sequence[Node]) -> Iterator[tuple[Node, Sequence[Node]]]:
     """Each node with those on the way to it from the root, which is left out."""
     path: list[int] = []
-    above: list[_Node] = []
+    above: list[Node] = []
     for number, node in enumerate(nodes):
         while path and path[-1] != node.parent:
             path.pop()
@@ -110,7 +110,7 @@ def _with_those_above(nodes: Sequence[_Node]) -> Iterator[tuple[_Node, Sequence[
         above.append(node)
 
 
-def _line(tree: Drawable, node: _Node, above: Sequence[_Node], width: int) -> str:
+def line_of(tree: Drawable, node: Node, above: Sequence[Node], width: int) -> str:
     text = visible(node.label) + (f" {visible(tree.words[node.word])}" if node.word >= 0 else "")
     if not above:
         return shorten(text, width)
@@ -120,7 +120,7 @@ def _line(tree: Drawable, node: _Node, above: Sequence[_Node], width: int) -> st
     return start + shorten(text, width - cell_width(start))
 
 
-# As a picture
+# --- as a picture ----------------------------------------------------------------------------------------
 
 
 def tree_svg(tree: Drawable) -> str:
@@ -128,13 +128,13 @@ def tree_svg(tree: Drawable) -> str:
 
     The group of each phrase says which bracket it is in `data-bracket`, that of each word which one in `data-word`.
     """
-    nodes = _nodes(tree)
-    levels = _levels(nodes)
-    edges = _edges(tree)
-    x = [_middle(tree, node, edges) for node in nodes]
+    nodes = nodes_of(tree)
+    levels = levels_of(nodes)
+    edges = edges_of(tree)
+    x = [middle(tree, node, edges) for node in nodes]
     top = max(levels, default=0)
-    y = [_MARGIN + 14 + (top - level) * _ROW for level in levels]
-    width, height = edges[-1] + _MARGIN, 2 * _MARGIN + 14 + top * _ROW + 22
+    y = [MARGIN + 14 + (top - level) * ROW for level in levels]
+    width, height = edges[-1] + MARGIN, 2 * MARGIN + 14 + top * ROW + 22
     lines = [
         f"M{x[node.parent]:.1f} {y[node.parent] + 6:.1f}v8H{x[i]:.1f}V{y[i] - 14:.1f}"
         for i, node in enumerate(nodes)
@@ -144,16 +144,16 @@ def tree_svg(tree: Drawable) -> str:
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
             f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" font-family="system-ui, sans-serif" font-size="14" '
-            f'text-anchor="middle"><title>{_text(" ".join(tree.words) or "(no parse)")}</title>',
+            f'text-anchor="middle"><title>{xml_text(" ".join(tree.words) or "(no parse)")}</title>',
             '<rect width="100%" height="100%" fill="white"/>',
-            f'<path stroke="{_LINE}" fill="none" d="{"".join(lines)}"/>',
-            *(_group(tree, node, x[i], y[i]) for i, node in enumerate(nodes)),
+            f'<path stroke="{LINE}" fill="none" d="{"".join(lines)}"/>',
+            *(group(tree, node, x[i], y[i]) for i, node in enumerate(nodes)),
             "</svg>\n",
         ]
     )
 
 
-def _levels(nodes: Sequence[_Node]) -> list[int]:
+def levels_of(nodes: Sequence[Node]) -> list[int]:
     """How high each stands: words at 0, a phrase one above the highest of its parts."""
     levels = [0] * len(nodes)
     for i in range(len(nodes) - 1, 0, -1):  # parts come after the phrase they are of
@@ -163,37 +163,37 @@ def _levels(nodes: Sequence[_Node]) -> list[int]:
     return levels
 
 
-def _edges(tree: Drawable) -> list[float]:
+def edges_of(tree: Drawable) -> list[float]:
     """Where the column of each word begins, and where the last ends. Labels are never wider than the words below."""
-    columns = [max(_wide(word), _wide(tag)) for word, tag in zip(tree.words, tree.tags, strict=True)]
+    columns = [max(wide(word), wide(tag)) for word, tag in zip(tree.words, tree.tags, strict=True)]
     for label, start, end in sorted(tree.brackets, key=lambda one: one[2] - one[1]):
-        lacking = _wide(label, _CAPITAL) - sum(columns[start:end])
+        lacking = wide(label, CAPITAL) - sum(columns[start:end])
         for i in range(start, end) if lacking > 0 else ():
             columns[i] += lacking / (end - start)
-    return list(accumulate(columns, initial=_MARGIN))
+    return list(accumulate(columns, initial=MARGIN))
 
 
-def _middle(tree: Drawable, node: _Node, edges: Sequence[float]) -> float:
+def middle(tree: Drawable, node: Node, edges: Sequence[float]) -> float:
     _, start, end = tree.brackets[node.bracket] if node.bracket >= 0 else ("", node.word, node.word + 1)
     return (edges[start] + edges[end]) / 2
 
 
-def _wide(text: str, letter: float = _CELL) -> float:
-    return cell_width(visible(text)) * letter + _GAP
+def wide(text: str, letter: float = CELL) -> float:
+    return cell_width(visible(text)) * letter + GAP
 
 
-def _group(tree: Drawable, node: _Node, x: float, y: float) -> str:
+def group(tree: Drawable, node: Node, x: float, y: float) -> str:
     if node.bracket >= 0:
         return (
-            f'<g data-bracket="{node.bracket}"><text x="{x:.1f}" y="{y:.1f}" fill="{_PHRASE}" font-weight="600">'
-            f"{_text(node.label)}</text></g>"
+            f'<g data-bracket="{node.bracket}"><text x="{x:.1f}" y="{y:.1f}" fill="{PHRASE}" font-weight="600">'
+            f"{xml_text(node.label)}</text></g>"
         )
     return (
-        f'<g data-word="{node.word}"><text x="{x:.1f}" y="{y:.1f}" fill="{_MUTED}" font-size="12">{_text(node.label)}'
-        f'</text><text x="{x:.1f}" y="{y + 20:.1f}" fill="{_INK}">{_text(tree.words[node.word])}</text></g>'
+        f'<g data-word="{node.word}"><text x="{x:.1f}" y="{y:.1f}" fill="{MUTED}" font-size="12">{xml_text(node.label)}'
+        f'</text><text x="{x:.1f}" y="{y + 20:.1f}" fill="{INK}">{xml_text(tree.words[node.word])}</text></g>'
     )
 
 
-def _text(text: str) -> str:
+def xml_text(text: str) -> str:
     """As XML can hold it."""
     return escape(visible(text).replace("\ufffe", "\ufffd").replace("\uffff", "\ufffd"))

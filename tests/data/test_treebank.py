@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -15,7 +16,7 @@ from regard.data.linearise import rebuild
 from regard.data.penn_words import penn_words
 from regard.data.tokenizer import EOS, UNK, Symbols, TokenizerPair, train_one
 from regard.data.treebank import Treebank, load, split_every, symbols_of, training
-from regard.data.trees import normalise, tree_of, write_trees
+from regard.data.trees import normalise, split_unaries, tree_of, write_trees
 from regard.errors import RegardError
 
 TREE = "(TOP (S (NP-SBJ (NP (DT the) (NN dog))) (VP (VBZ barks) (NP (-NONE- *))) (. .)))"
@@ -59,19 +60,30 @@ def test_what_is_scored_against_keeps_repeated_labels_and_what_is_learned_does_n
     bank = Treebank.of("x", [tree_of(TREE), tree_of("(())"), tree_of("(S (-NONE- *))")])
     assert bank.wordless == 2
     assert [str(tree) for tree in bank.gold] == ["(S (NP (NP (DT the) (NN dog))) (VP (VBZ barks)) (. .))"]
-    corpus = bank.corpus("tags")
+    corpus = bank.corpus(TreebankConfig())
     assert corpus.source == ["the dog barks ."]
     assert corpus.target == ["(S (NP DT NN )NP (VP VBZ )VP . )S"]
-    assert bank.corpus("plain").target == ["(S (NP XX XX )NP (VP XX )VP XX )S"]
+    assert bank.corpus(TreebankConfig(form="plain")).target == ["(S (NP XX XX )NP (VP XX )VP XX )S"]
     assert rebuild(corpus.target[0].split(), bank.gold[0].words)[0] == normalise(tree_of(TREE))
 
 
+def test_unary_chains_are_one_symbol_where_asked_for_and_come_back_as_they_were() -> None:
+    bank = Treebank.of("x", [tree_of("(TOP (S (VP (NP (NP (NN a))) (NN b))))"), tree_of("(S (NN c))")])
+    config = TreebankConfig(unary="join")
+    assert bank.corpus(config).target == ["(S+VP (NP NN )NP NN )S+VP", "(S NN )S"]
+    assert symbols_of(bank, config).vocabulary[4:] == ["NN", "(NP", ")NP", "(S", ")S", "(S+VP", ")S+VP"]
+    for text, gold in zip(bank.corpus(config).target, bank.gold, strict=True):
+        assert split_unaries(rebuild(text.split(), gold.words)[0]) == normalise(gold)
+
+
 @pytest.mark.parametrize(("form", "leaves"), [("plain", ["XX"]), ("tags", [".", "DT", "NN", "VBZ"])])
-def test_the_symbols_of_a_treebank_read_and_write_its_trees(form: str, leaves: list[str], tmp_path: Path) -> None:
-    bank = Treebank.of("x", [tree_of(TREE)])
-    symbols = symbols_of(bank, form)
+def test_the_symbols_of_a_treebank_read_and_write_its_trees(
+    form: Literal["plain", "tags"], leaves: list[str], tmp_path: Path
+) -> None:
+    bank, config = Treebank.of("x", [tree_of(TREE)]), TreebankConfig(form=form)
+    symbols = symbols_of(bank, config)
     assert symbols.vocabulary == ["<pad>", "<s>", "</s>", "<unk>", *leaves, "(NP", ")NP", "(S", ")S", "(VP", ")VP"]
-    text = bank.corpus(form).target
+    text = bank.corpus(config).target
     (tokens,) = symbols.encode(text)
     assert symbols.decode(tokens) == text[0]
     assert tokens[-1] == EOS

@@ -87,9 +87,10 @@ def test_a_tree_is_written_on_one_line_or_on_as_many_as_show_its_form() -> None:
 
 def test_what_is_written_reads_the_same(grown: Callable[[int], str], tmp_path: Path) -> None:
     trees = [tree_of(grown(number)) for number in range(500)]
-    for indented in (False, True):
-        write_trees(tmp_path / "some.trees", trees, indented)
-        assert list(read_trees(tmp_path / "some.trees")) == trees
+    write_trees(tmp_path / "some.trees", trees)
+    assert list(read_trees(tmp_path / "some.trees")) == trees
+    (tmp_path / "indented.trees").write_text("\n".join(indented_text(tree) for tree in trees) + "\n")
+    assert list(read_trees(tmp_path / "indented.trees")) == trees
     assert [str(tree) for tree in trees] == [grown(number) for number in range(500)]
 
 

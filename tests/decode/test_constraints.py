@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from chain import Chain
 
 from regard.decode.constraints import Coverage, Forbidden, MinLength, NoRepeats, Prefix, Required
 from regard.decode.ensemble import Ensemble
@@ -26,32 +26,13 @@ SENTENCES = 4
 NOTHING_GOES_ON = torch.zeros(VOCAB, dtype=torch.bool)
 
 
-class Chain:
-    """A model whose next token depends on the sentence, the place and the last token, so that all outputs can be listed
-    and no two are equally probable."""
-
-    def __init__(self, beam: int) -> None:
-        self.tables = (
-            torch.randn(SENTENCES, LIMIT, VOCAB, VOCAB, generator=torch.Generator().manual_seed(3)) * 2
-        ).log_softmax(-1)
-        self.sentences = torch.zeros(0, dtype=torch.long)
-
-    def enter(self, slots: Tensor, sentences: Sequence[int]) -> None:
-        new = torch.tensor(sentences)
-        self.sentences = new if not len(self.sentences) else self.sentences.index_put((slots,), new)
-
-    def __call__(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
-        return self.tables[self.sentences[:, None], positions[:, None], tokens].clone()
-
-    def reorder(self, parents: Tensor, longest: int) -> None: ...
-
-    def keep(self, slots: Tensor) -> None:
-        self.sentences = self.sentences[slots]
+def model() -> Chain:
+    return Chain(SENTENCES, LIMIT, VOCAB, seed=3)
 
 
 def every_output(sentence: int, options: SearchOptions) -> list[Hypothesis]:
     """What ends within the limit or is cut by it, best first."""
-    table = Chain(1).tables[sentence]
+    table = model().tables[sentence]
     found = []
     others = [token for token in range(VOCAB) if token not in (END, *options.banned)]
     for length in range(1, LIMIT + 1):
@@ -106,7 +87,7 @@ WISHES: dict[str, tuple[Makes, Holds]] = {
 
 def run(names: Sequence[str], options: SearchOptions, slots: int = 0) -> list[list[Hypothesis]]:
     constraints = [WISHES[name][0](options.beam_size) for name in names]
-    return search(Chain(options.beam_size), [LIMIT] * SENTENCES, options, CPU, slots, constraints=constraints)
+    return search(model(), [LIMIT] * SENTENCES, options, CPU, slots, constraints=constraints)
 
 
 TOGETHER = [
@@ -141,7 +122,7 @@ def test_a_required_word_is_not_the_beginning_of_a_longer_one() -> None:
     for beam in (1, 4):
         constraint = Required([[[2, 3]]] * SENTENCES, goes_on, END, beam)
         options = SearchOptions(START, END, beam_size=beam, n_best=beam, banned=(START,))
-        for found in search(Chain(beam), [LIMIT] * SENTENCES, options, CPU, constraints=[constraint]):
+        for found in search(model(), [LIMIT] * SENTENCES, options, CPU, constraints=[constraint]):
             for hypothesis in found:
                 first = next(i for i in range(LIMIT) if hypothesis.tokens[i : i + 2] == [2, 3])
                 assert hypothesis.tokens[first + 2] != 4
@@ -150,7 +131,7 @@ def test_a_required_word_is_not_the_beginning_of_a_longer_one() -> None:
 def test_demands_that_contradict_one_another_leave_no_output() -> None:
     options = SearchOptions(START, END, beam_size=4, banned=(START,))
     constraints = [Prefix([[2]] * SENTENCES), Forbidden(never([2]), END, 4)]
-    assert search(Chain(4), [LIMIT] * SENTENCES, options, CPU, constraints=constraints) == [[]] * SENTENCES
+    assert search(model(), [LIMIT] * SENTENCES, options, CPU, constraints=constraints) == [[]] * SENTENCES
 
 
 @pytest.fixture
@@ -160,7 +141,7 @@ def drawn() -> Callable[..., list[list[int]]]:
     def draw(n: int, **how: float) -> list[list[int]]:
         options = SearchOptions(START, END, beam_size=n, n_best=n, banned=(START,))
         sampler = Drawer(Sampling(**how), [[7, 8]], [LIMIT], n)  # type: ignore[arg-type]
-        (found,) = search(Chain(n), [LIMIT], options, CPU, sampler=sampler)
+        (found,) = search(model(), [LIMIT], options, CPU, sampler=sampler)
         assert len(found) == n
         return [hypothesis.tokens for hypothesis in found]
 
@@ -168,7 +149,7 @@ def drawn() -> Callable[..., list[list[int]]]:
 
 
 def test_first_tokens_are_drawn_as_often_as_they_are_probable(drawn: Callable[..., list[list[int]]]) -> None:
-    expected = Chain(1).tables[0, 0, START].exp()
+    expected = model().tables[0, 0, START].exp()
     expected[START] = 0.0  # barred
     for temperature in (1.0, 0.5):
         first = torch.tensor([tokens[0] for tokens in drawn(20_000, temperature=temperature)])
@@ -178,7 +159,7 @@ def test_first_tokens_are_drawn_as_often_as_they_are_probable(drawn: Callable[..
 
 
 def test_only_the_most_probable_tokens_are_drawn_from(drawn: Callable[..., list[list[int]]]) -> None:
-    probabilities = Chain(1).tables[0, 0, START].exp()
+    probabilities = model().tables[0, 0, START].exp()
     probabilities[START] = 0.0
     order = probabilities.argsort(descending=True).tolist()
     assert {tokens[0] for tokens in drawn(2_000, top_k=2)} == set(order[:2])
@@ -191,7 +172,7 @@ def test_a_sample_depends_on_its_sentence_and_the_seed_alone() -> None:
     def draw(seed: int, slots: int, order: Sequence[int]) -> list[list[Hypothesis]]:
         options = SearchOptions(START, END, beam_size=3, n_best=3, banned=(START,))
         sampler = Drawer(Sampling(seed=seed), [[i] for i in order], [LIMIT] * len(order), 3)
-        step = Chain(3)
+        step = model()
         step.tables = step.tables[list(order)]
         return search(step, [LIMIT] * len(order), options, CPU, slots, sampler=sampler)
 
@@ -205,7 +186,7 @@ def test_constraints_hold_for_what_is_drawn() -> None:
     for names in (("prefix", "no_repeats_of_2"), ("forbidden", "min_length"), ("required",)):
         constraints = [WISHES[name][0](50) for name in names]
         sampler = Drawer(Sampling(), [[i] for i in range(SENTENCES)], [LIMIT] * SENTENCES, 50)
-        found = search(Chain(50), [LIMIT] * SENTENCES, options, CPU, constraints=constraints, sampler=sampler)
+        found = search(model(), [LIMIT] * SENTENCES, options, CPU, constraints=constraints, sampler=sampler)
         for i, hypotheses in enumerate(found):
             assert hypotheses
             assert all(WISHES[name][1](i, h.tokens) for name in names for h in hypotheses)

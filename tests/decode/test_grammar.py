@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 import torch
-from torch import Tensor
+from chain import Chain
 
 from regard.data.linearise import rebuild
 from regard.data.tokenizer import BOS, EOS, PAD, UNK, Symbols
@@ -20,32 +20,11 @@ TWO_LEAVES = Symbols.of(["X", "Y", "(A", ")A"])
 BANNED = (PAD, BOS, UNK)
 
 
-class Chain:
-    """A model whose next symbol depends on the sentence, the place and the last symbol, and on nothing else."""
-
-    def __init__(self, sentences: int, limit: int, vocab: int) -> None:
-        drawn = torch.randn(sentences, limit, vocab, vocab, generator=torch.Generator().manual_seed(8))
-        self.tables = (2 * drawn).log_softmax(-1)
-        self.sentences = torch.zeros(0, dtype=torch.long)
-
-    def enter(self, slots: Tensor, sentences: Sequence[int]) -> None:
-        new = torch.tensor(sentences)
-        self.sentences = new if not len(self.sentences) else self.sentences.index_put((slots,), new)
-
-    def __call__(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
-        return self.tables[self.sentences[:, None], positions[:, None], tokens].clone()
-
-    def reorder(self, parents: Tensor, longest: int) -> None: ...
-
-    def keep(self, slots: Tensor) -> None:
-        self.sentences = self.sentences[slots]
-
-
 def run(
     vocabulary: Symbols, words: Sequence[int], limit: int, beam: int, n_best: int = 1, slots: int = 0
 ) -> list[list[Hypothesis]]:
     options = SearchOptions(BOS, EOS, beam_size=beam, n_best=n_best, length_penalty=0.3, banned=BANNED)
-    step = Chain(len(words), limit, vocabulary.vocab_size)
+    step = Chain(len(words), limit, vocabulary.vocab_size, seed=8)
     grammar = Grammar(TreeSymbols.of(vocabulary), words, beam)
     return search(step, [limit] * len(words), options, CPU, slots, constraints=[grammar])
 
@@ -90,7 +69,7 @@ def test_whatever_the_beam_and_the_batch_every_output_is_a_tree(beam: int) -> No
 
 def test_the_best_tree_is_the_best_of_all_trees() -> None:
     words, limit = 2, 7
-    tables = Chain(1, limit, TWO_LABELS.vocab_size).tables[0]
+    tables = Chain(1, limit, TWO_LABELS.vocab_size, seed=8).tables[0]
 
     def log_prob(tokens: Sequence[int]) -> float:
         return sum(float(tables[i, a, b]) for i, (a, b) in enumerate(itertools.pairwise([BOS, *tokens])))
@@ -111,7 +90,7 @@ def test_a_limit_that_leaves_room_for_one_bracket_gives_a_flat_tree() -> None:
 def test_brackets_are_never_deeper_than_the_stack() -> None:
     """A model that does nothing but open brackets."""
     limit = 3 * DEEPEST
-    step = Chain(1, limit, TWO_LABELS.vocab_size)
+    step = Chain(1, limit, TWO_LABELS.vocab_size, seed=8)
     step.tables[..., TWO_LABELS.numbers["(A"]] = 5.0
     options = SearchOptions(BOS, EOS, beam_size=1, banned=BANNED)
     (found,) = search(step, [limit], options, CPU, constraints=[Grammar(TreeSymbols.of(TWO_LABELS), [2], 1)])

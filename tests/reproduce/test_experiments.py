@@ -11,7 +11,16 @@ from rich.console import Console
 
 from regard.config import Recipe, resolve
 from regard.errors import RegardError
-from regard.reproduce.experiments import Experiment, Figure, carry_out, figures, finished, last_step
+from regard.reproduce.experiments import (
+    Experiment,
+    Figure,
+    as_they_end,
+    carry_out,
+    figures,
+    finished,
+    last_step,
+    run_of,
+)
 
 
 def note_and_measure(recipe: Recipe, run: Path) -> dict[str, float]:
@@ -40,6 +49,35 @@ def test_every_experiment_is_done_once_and_several_at_a_time(tmp_path: Path) -> 
         ("a-1", "a-2", "b-1", "b-2"), "x"
     )
     assert figures(experiments, "bleu") == {row: Figure.of([10.0, 20.0]) for row in "ab"}
+
+
+def test_results_are_found_whatever_recipe_made_them(tmp_path: Path) -> None:
+    done = [
+        Experiment(row, seed, resolve("demo", {"seed": seed, "name": f"t {row}", "train.steps": 100 * seed}), run)
+        for row, seed in (("a", 10), ("a", 2), ("a b", 1))
+        if (run := run_of(tmp_path, row, seed))
+    ]
+    assert carry_out(done, note_and_measure, 1, Console(quiet=True)) == []
+    found = finished(tmp_path, {"a b": "t a b", "a": "t a"})
+    assert [(each.row, each.seed) for each in found] == [("a b", 1), ("a", 2), ("a", 10)]
+    assert [each.recipe.train.steps for each in found] == [100, 200, 1000]
+    assert all(each.result is not None for each in found)
+    assert finished(tmp_path, {"a": "another table's a"}) == []
+    old = run_of(tmp_path, "a", 2) / "result.json"
+    old.write_text(old.read_text().replace('"d_model"', '"d_old"'))  # a key of another version
+    assert [each.seed for each in finished(tmp_path, {"a": "t a"})] == [10]
+    with pytest.raises(RegardError, match="was made with another recipe"):
+        done[1].check()
+
+
+def test_a_result_outlives_the_move_of_its_files_and_nothing_else(tmp_path: Path) -> None:
+    def of(folder: str, file: str) -> Experiment:
+        files = {split: [f"{folder}/{file}.en", f"{folder}/{file}.de"] for split in ("train", "valid")}
+        return Experiment("a", 1, resolve({"name": "mine", "data": files}), tmp_path / "a-1")
+
+    assert carry_out([of("here", "text")], note_and_measure, 1, Console(quiet=True)) == []
+    assert of("there", "text").result == {"bleu": 10.0}
+    assert of("here", "other").result is None
 
 
 def test_a_failure_is_told_and_tried_again(tmp_path: Path) -> None:
@@ -77,6 +115,6 @@ def test_the_steps_of_a_run_that_goes_on_are_seen(tmp_path: Path, monkeypatch: p
         if 7 in seen:
             (one.run / "seen").touch()
 
-    assert list(finished([one], log_and_wait, 1, look)) == [(one, "")]
+    assert list(as_they_end([one], log_and_wait, 1, look)) == [(one, "")]
     assert seen[-1] == 7
     assert last_step(tmp_path / "nowhere") == 0

@@ -10,9 +10,9 @@ from rich.console import Console
 
 from regard.config import to_dict
 from regard.errors import RegardError
-from regard.reproduce.experiments import Experiment, carry_out
+from regard.reproduce.experiments import Experiment, carry_out, slug
 from regard.reproduce.sets import CLUSTERING, INDUCED, KEYCHAIN, MAX, POINTS, TABLES, UNIQUE, draw_best, measure
-from regard.reproduce.tables import Table, choose, number, slug
+from regard.reproduce.tables import Table, choose, number
 
 TINY = {
     "train.steps": 3, "train.batch_sets": 4, "data.valid_sets": 10, "data.test_sets": 10, "model.d_model": 8,

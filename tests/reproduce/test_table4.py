@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import lzma
 from pathlib import Path
 
@@ -19,14 +20,15 @@ from regard.reproduce.table4 import (
     PAPER,
     ROWS,
     SELF_TRAINED,
+    Parsers,
+    Record,
     Text,
     check_files,
+    check_text,
     choose,
     experiments,
     measure,
     measure_again,
-    narrow,
-    table,
 )
 
 SMALL = {
@@ -41,11 +43,13 @@ SMALL = {
 @pytest.fixture
 def treebanks(tmp_path: Path) -> Path:
     """The three files, each of a few generated trees in twenty-one documents."""
+    folder = tmp_path / "treebanks"
+    folder.mkdir()
     for seed, name in enumerate(FILES.values()):
         drawn = trees("train", 84, seed)
         lines = [f"d{i % 21 + 1:02d}\t{tree}" for i, tree in enumerate(drawn)]
-        (tmp_path / name).write_bytes(lzma.compress(("\n".join(lines) + "\n").encode()))
-    return tmp_path
+        (folder / name).write_bytes(lzma.compress(("\n".join(lines) + "\n").encode()))
+    return folder
 
 
 def test_the_papers_rows_are_the_papers() -> None:
@@ -72,12 +76,26 @@ def test_rows_are_trained_scored_and_shown_beside_the_papers(treebanks: Path, tm
     assert len(list(read_trees(out / "wsj-1.parses"))) == 2
     assert again.result is not None
     assert again.result["training_trees"] == 2 * 76 + 2
-    written = table([*planned, again], [*ROWS, *SELF_TRAINED])
+    assert again.result["parses_kept"] == 2
+    assert Record.beside(out / "wsj-1.parses").sentences == 2
+    check_text([again], Text(text, 0.0))
+    with pytest.raises(RegardError, match=r"wsj-1.parses was made of another text or with another --least-confidence"):
+        check_text([again], Text(text, 0.1))
+    text.write_text("the dog slept .\n")
+    with pytest.raises(RegardError, match="was made of another text"):
+        check_text([again], Text(text, 0.0))
+    table, done = Parsers(), Parsers().finished(out)
+    assert [each.row for each in done] == ["wsj", "joint", "wsj-self"]
+    written = table.markdown(done)
+    assert "WSJ sample and its own parses, 154 trees, of them 2 parses |" in written
     ours = [line for line in written.splitlines() if "here" in line]
     assert len(ours) == 1 + 3 + 1
-    assert all("trees |" in line for line in ours)
+    assert all("trees" in line for line in ours)
     assert sum("WSJ 23" in line for line in written.splitlines()) == 12
-    assert "GUM" in narrow(planned, ROWS)
+    assert "GUM" in table.narrow(done)
+    assert max(map(len, table.narrow(done).splitlines())) <= 80
+    claims = [claim.split(" (")[0] for claim, _ in table.verdicts(done)]
+    assert claims == ["more treebanks help", "its own parses help"]
 
 
 def test_each_recipe_has_the_split_the_table_says(treebanks: Path, tmp_path: Path) -> None:
@@ -89,7 +107,7 @@ def test_each_recipe_has_the_split_the_table_says(treebanks: Path, tmp_path: Pat
 
 
 def test_mistakes_are_told_in_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(RegardError, match="no row ptb"):
+    with pytest.raises(RegardError, match="no row or group ptb"):
         choose("wsj, ptb")
     with pytest.raises(RegardError, match="is missing: give its folder with --treebanks"):
         check_files(ROWS, tmp_path)
@@ -100,3 +118,26 @@ def test_the_command_shows_the_papers_rows_before_anything_is_trained(tmp_path: 
     assert found.exit_code == 0, found.output
     assert "92.7" in found.stdout
     assert not list(tmp_path.iterdir())
+
+
+def test_the_command_trains_and_shows_again_whatever_was_trained(treebanks: Path, tmp_path: Path) -> None:
+    """`--show` needs neither the --set nor the --treebanks of the training; a folder that has moved is the same."""
+    out, text = tmp_path / "out", tmp_path / "text"
+    text.write_text("the dog slept .\n\nAnna saw a river .\n")
+    sets = [f"--set={key}={json.dumps(value)}" for key, value in SMALL.items()]
+
+    def call(*options: str) -> str:
+        found = CliRunner().invoke(app, ["reproduce", "table-4", "--out", str(out), *options])
+        assert found.exit_code == 0, found.output
+        return found.stdout
+
+    learned = "--rows=gum", f"--text={text}", "--least-confidence=0", *sets
+    trained = call(f"--treebanks={treebanks}", *learned)
+    assert "GUM and its own parses" in trained
+    assert (out / "table-4.md").is_file()
+    shown = call("--show")
+    assert shown.strip() == trained.split(f"\n\n{out}")[0].strip()
+    moved = treebanks.rename(tmp_path / "moved")
+    before = (out / "gum-1" / "result.json").stat().st_mtime_ns
+    call(f"--treebanks={moved}", *learned)
+    assert (out / "gum-1" / "result.json").stat().st_mtime_ns == before  # nothing is done twice

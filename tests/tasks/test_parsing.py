@@ -21,10 +21,10 @@ from regard.cli.evaluate_parser import chosen
 from regard.config import ParsingRecipe, resolve, resolve_as
 from regard.data.linearise import Repairs
 from regard.data.treebank import load
-from regard.data.trees import NO_PARSE, read_trees, tree_of, write_trees
-from regard.decode.parser import Parsed, Parser
-from regard.decode.translator import Translation
+from regard.data.trees import NO_PARSE, normalise, read_trees, tree_of, write_trees
+from regard.decode.parser import Parser
 from regard.errors import RegardError
+from regard.tasks.attention import bracket_attention
 from regard.tasks.parsing import Judged, judge, prepare
 from regard.tasks.parsing_report import Report
 from regard.training.parsing import load_parser, recipe_of
@@ -144,6 +144,11 @@ def test_one_word_no_word_and_very_many_words(parser: Parser) -> None:
     assert parser.parse([("(", "odd", ")", "a\xa0b")])[0].words == ("(", "odd", ")", "a\xa0b")
 
 
+def test_brackets_may_be_written_as_bracket_files_write_them(parser: Parser) -> None:
+    assert parser.parse("Anna -LRB- slept -RRB-").words == ("Anna", "(", "slept", ")")
+    assert parser.parse([("Anna", "-LRB-")])[0].words == ("Anna", "-LRB-")  # words one by one are what they are
+
+
 def test_confidence_is_the_mean_probability_of_a_symbol(parser: Parser) -> None:
     ((sure,), (unsure,)) = parser.trees(["the dog slept .", "of of who who ! of"])
     assert sure.confidence == pytest.approx(math.exp(sure.output.log_prob / len(sure.output.target_tokens)))
@@ -186,6 +191,24 @@ def test_plain_trees_and_the_papers_decoder_train_too(tmp_path: Path) -> None:
     assert 0 <= record["malformed"] <= 100
 
 
+def test_a_parser_of_joined_unary_chains_gives_whole_trees(tmp_path: Path) -> None:
+    """Its symbols stand for several brackets; what comes out, is scored and is drawn has them one by one."""
+    recipe = resolve_as(ParsingRecipe, RECIPE, {"data.unary": "join", "train.steps": 40})
+    fit(recipe, tmp_path / "run", console=Console(quiet=True))
+    parser, treebank = load_parser(tmp_path / "run"), load(recipe.data, "test")
+    judged = judge(parser, treebank, beam_size=1)
+    assert judged.total.labelled.f1 > 40
+    assert judged.repairs.malformed == 0
+    assert not any("+" in bracket.label for tree in judged.trees for bracket in tree.brackets)
+    corpus = treebank.corpus(recipe.data)
+    number = next(i for i, text in enumerate(corpus.target) if "+" in text)
+    gold = treebank.gold[number]
+    parsed = parser.parsed(gold.words, parser.given(corpus.source[number], corpus.target[number]))
+    assert parsed.tree == normalise(gold)
+    (weights,) = bracket_attention(parser, parsed).values()
+    assert weights.shape == (len(gold.brackets), len(gold.words))
+
+
 def test_self_training_goes_on_from_a_run_with_its_own_parses(run: Path, tmp_path: Path) -> None:
     """Parse, filter by confidence, retrain."""
     text = "\n".join(" ".join(tree.words) for tree in load(resolve_as(ParsingRecipe, RECIPE).data, "valid").gold)
@@ -217,7 +240,7 @@ def test_a_resumed_run_sees_the_same_trees(tmp_path: Path) -> None:
 def test_own_tags_may_lose_a_sentence_and_gold_tags_never() -> None:
     gold = tree_of("(S (NP (NN a)) (VP (VBZ b)) (. .))")
     wrong = tree_of("(S (NP (NN a)) (VP (. b)) (. .))")
-    judged = Judged.of([gold], [Parsed(wrong, Repairs(), Translation("", "", 0.0, 0.0, [], []))])
+    judged = Judged.of([gold], [wrong])
     assert judged.total.labelled.f1 == 100
     assert judged.own[0].status == "error"
 
@@ -291,9 +314,26 @@ def test_evaluate_tells_all_figures_and_whether_a_difference_is_real(run: Path, 
     assert found["baseline"]["f1"] == 100
     assert found["comparison"]["difference"] < 0
     assert found["comparison"]["p_value"] < 0.05
+    assert found["constrained"] is None
+    assert found["malformed"] is None
     few = tmp_path / "few.trees"
     write_trees(few, treebank.gold[:3])
     assert "has 3 trees but" in call("evaluate", "--trees", gold, "--hypotheses", few).stderr
+
+
+def test_trees_of_a_file_that_evalb_would_not_score_are_counted_and_nothing_is_said_that_was_not_measured(
+    tmp_path: Path,
+) -> None:
+    gold, ours = tmp_path / "gold.trees", tmp_path / "ours.trees"
+    gold.write_text("(S (NP (NN a)) (VP (VBZ b)))\n" * 4)
+    ours.write_text("(S (NP (NN a)) (VP (VBZ b)))\n(())\n(S (NN a) (NN c))\n(S (NN a) (NN b) (NN c))\n")
+    done = call("evaluate", "--trees", gold, "--hypotheses", ours)
+    assert done.returncode == 0, done.stderr
+    assert "4 sentences, of them 1 skipped and 2 errors" in done.stdout
+    # 3 brackets matched of 3 parsed and 12 gold: 2·3 / 15.
+    assert "F1  40.00 where sentences skipped and errors count as not parsed" in done.stdout
+    assert "(EVALB, COLLINS; gold tags)" in done.stdout
+    assert "malformed" not in done.stdout
 
 
 def test_one_of_several_treebanks_is_chosen_by_the_name_of_its_file() -> None:

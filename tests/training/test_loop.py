@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import torch
+from rich.console import Console
 from safetensors.torch import load_file
 
 import regard
@@ -67,9 +68,22 @@ def test_ctrl_c_saves_and_the_run_goes_on_to_the_same_end(tiny_recipe: dict[str,
     for file in ("checkpoints/step-000150/model.safetensors", "averaged.safetensors", "log.jsonl", "samples.txt"):
         ours, theirs = ((end / file).read_bytes() for end in ends)
         assert ours == theirs or file == "log.jsonl"
-    logs = [[{**record, "tokens_per_second": 0} for record in Run.open(end).records()] for end in ends]
+    logs = [[{**record, "tokens_per_second": 0, "seconds": 0} for record in Run.open(end).records()] for end in ends]
     assert logs[0] == logs[1]
     assert Run.open(ends[0]).steps() == Run.open(ends[1]).steps()
+
+
+def test_a_run_knows_how_long_its_updates_took(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
+    """Whether a report comes before or after a validation, no step is left out and no validation counted."""
+    began = time.perf_counter()
+    run = Run(tmp_path / "run")
+    changes = {"train.report_every": 4, "train.valid_every": 3, "train.save_every": 5}
+    fit(tiny_recipe, run.path, changes, Console(quiet=True))
+    whole, took = time.perf_counter() - began, run.training_seconds()
+    assert took is not None
+    assert 0 < took < whole
+    assert took == pytest.approx(sum(record.get("seconds", 0.0) for record in run.records()))  # 12 steps, 3 reports
+    assert Run(tmp_path / "none").training_seconds() is None
 
 
 def to_toml(recipe: dict[str, Any], folder: Path) -> Path:

@@ -1,0 +1,30 @@
+"""`regard evaluate` for a run on sets."""
+
+from __future__ import annotations
+
+import json
+
+from regard.cli.evaluate_labels import check_splits
+from regard.cli.evaluating import Request
+
+
+def evaluate_sets(asked: Request) -> None:
+    """The figures of the run's task on its held-out sets."""
+    import torch
+
+    from regard.training.run import Run
+    from regard.training.sets import open_model
+
+    asked.need_nothing_but("splits")
+    splits = asked.splits or ["test"]
+    check_splits(splits, ("valid", "test"))
+    if asked.threads:
+        torch.set_num_threads(asked.threads)
+    model = open_model([Run.open(asked.run or "")], asked.weights, asked.device)
+    told = {split: model.score(split) for split in splits}
+    if asked.as_json:
+        print(json.dumps(told))
+        return
+    width = max(len(key) for scores in told.values() for key in scores)
+    lines = [f"{split} {key:{width}}  {value:.4f}" for split, scores in told.items() for key, value in scores.items()]
+    print("\n".join(lines))

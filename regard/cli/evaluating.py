@@ -1,0 +1,47 @@
+"""What is asked of `regard evaluate`, whatever kind of run it is of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from regard.errors import RegardError
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options, in the order of the command's help."""
+
+    run: Path | None
+    splits: list[str]
+    source: Path | None
+    references: list[Path]
+    hypotheses: Path | None
+    baseline: Path | None
+    tokenized_lowercase: bool
+    compound_split: bool
+    language: str | None
+    by_length: bool
+    plot: Path | None
+    save: Path | None
+    trees: Path | None  # gold ones, instead of the recipe's
+    treebank: str  # one of several of the recipe
+    log_probs: bool
+    weights: str
+    device: str
+    threads: int | None
+    as_json: bool
+    options: dict[str, Any]  # of the search, those that were given
+
+    def need_nothing_but(self, *names: str) -> None:
+        """For runs of which there is less to ask."""
+        always = {"run", "weights", "device", "threads", "as_json"}
+        given = [one.name for one in fields(self) if getattr(self, one.name) and one.name not in {*always, *names}]
+        if given:
+            option = {"splits": "split", "references": "reference", "options": next(iter(self.options), "")}
+            wrong = option.get(given[0], given[0]).replace("_", "-").removesuffix("-size").removesuffix("-sentences")
+            known = ", ".join(f"--{option.get(name, name)}" for name in names)
+            raise RegardError(
+                f"--{wrong} means nothing to {self.run}: for it are {known}, --weights, --device, --threads and --json."
+            )
