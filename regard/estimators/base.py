@@ -58,7 +58,7 @@ PARAMETERS = """
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class SetEstimator(BaseEstimator):
-    """A Set Transformer with `fit`. The parameters are flat, as scikit-learn wants them; `PARAMETERS` says what they mean.
+    """A Set Transformer with `fit`. The parameters are flat, as scikit-learn wants them (`PARAMETERS`).
 
     Fitted attributes: `model_`, the network; `n_features_in_`, d of the sets; `n_iter_`, epochs trained; `history_`,
     the losses of each epoch.
