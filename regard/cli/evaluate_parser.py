@@ -23,6 +23,8 @@ def evaluate_parser(asked: Request) -> None:
 
     if asked.source or asked.references or asked.log_probs or asked.tokenized_lowercase or asked.compound_split:
         raise RegardError("A parser is scored against trees: give --trees, or nothing for the recipe's own.")
+    if asked.run is None and not asked.hypotheses:
+        raise RegardError("Give a RUN that parses, or --hypotheses FILE with the trees to be scored.")
     treebanks = gold_trees(asked)
     if len(treebanks) > 1 and (asked.save or asked.plot):
         raise RegardError("--save and --plot are for one part: choose it with --split.")
@@ -61,9 +63,11 @@ def chosen(data: TreebankConfig, name: str) -> TreebankConfig:
     if not name:
         return data
     names = [Path(file).name for file in data.files]
+    if not names:
+        raise RegardError("--treebank is for a run of several treebanks (data.files): leave it out.")
     found = [i for i, file in enumerate(names) if file.startswith(name)]
     if len(found) != 1:
-        raise RegardError(f"--treebank {name}{nearest(name, names)} must name one of {', '.join(names) or 'none'}.")
+        raise RegardError(f"--treebank {name}{nearest(name, names)} must name one of {', '.join(names)}.")
     return replace(data, files=(data.files[found[0]],), splits=(data.splits[found[0]],))
 
 

@@ -94,7 +94,7 @@ def tell(asked: Request, sets: list[ScoredSet], judged: list[Judgement]) -> None
 
 def check_request(asked: Request) -> None:
     """What cannot be meant together, or is not enough."""
-    whole = "Give a RUN, or RUN with --source and --reference, or --hypotheses with --reference."
+    whole = "Give a RUN, or RUN with --source and --reference, or --hypotheses with --reference (parses: --trees)."
     run, source, references, baseline = asked.run, asked.source, asked.references, asked.baseline
     if asked.treebank or "constrained" in asked.options:
         raise RegardError("--treebank and --constrained are for a run that parses.")

@@ -50,7 +50,10 @@ def parse(
         Path | None, typer.Option("--input", "-i", help="A sentence a line, plain or compressed. Else stdin.")
     ] = None,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Running text: split punctuation and clitics as the Penn Treebank does.")
+        bool,
+        typer.Option(
+            "--raw", help="Running text, a sentence a line: split off punctuation and clitics as the Penn Treebank."
+        ),
     ] = False,
     form: Annotated[
         str, typer.Option("--form", metavar="|".join(FORMS), help="How trees are printed; symbols: as the model did.")

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from regard.config import ParsingRecipe, Recipe, resolve_as
+from regard.config import ParsingRecipe, Recipe, flatten, resolve_as, to_dict
 from regard.data.files import read_lines
 from regard.data.treebank import Treebank, load, training
 from regard.data.trees import write_trees
@@ -90,6 +90,7 @@ ORDERINGS = [
     *(Ordering("its own parses help", f"{test} f1", (test, f"{test}-self")) for test in FILES),
 ]
 NAME = "table-4"
+MATTERING = ("model.", "tokenizer.", "train.steps", "train.batch_tokens", "train.peak_lr", "decode.")  # if changed
 
 
 @dataclass(frozen=True)
@@ -302,7 +303,8 @@ class Parsers:
     def remarks(self, done: Sequence[Experiment]) -> list[str]:
         """What trees get that nobody thought about; it depends on the test alone."""
         lines = [
-            "Ours are trained and scored on other trees than the paper's: figures of two tests are not comparable."
+            "Ours are trained and scored on other trees than the paper's: figures of two tests are not comparable.",
+            *changes(done),
         ]
         for one in {one.test: one for one in self.lines(done)}.values():
             trivial = ", ".join(f"{key} {one.figures[key]}" for key in TRIVIAL if key in one.figures)
@@ -311,6 +313,20 @@ class Parsers:
 
     def verdicts(self, done: Sequence[Experiment]) -> list[tuple[str, str]]:
         return tables.verdicts(ORDERINGS, done, ())
+
+
+def changes(done: Sequence[Experiment]) -> list[str]:
+    """What finished rows have otherwise than their recipes."""
+    found: dict[str, dict[str, None]] = {}
+    recipes = {row.name: row.recipe for row in [*ROWS, *SELF_TRAINED]}
+    for one in done:
+        if one.result:
+            shipped = flatten(to_dict(resolve_as(ParsingRecipe, recipes[one.row])))
+            ours = flatten(to_dict(one.recipe))
+            keys = [key for key in ours if key.startswith(MATTERING) and ours[key] != shipped[key]]
+            values = [f"{key} = {ours[key]}, not {shipped[key]}" for key in keys]
+            found.setdefault("; ".join(values), {})[one.row] = None
+    return [f"{', '.join(rows)}: {values}." for values, rows in found.items() if values]
 
 
 def trained_on(row: Trained, result: Result) -> str:

@@ -102,8 +102,9 @@ class Report:
         )
         if self.form == "tags":
             told.append(
-                f"own tags: accuracy {own.tagging_accuracy:.2f} %; scored under them F1 {own.labelled.f1:.2f} with "
-                f"{own.errors:,} errors, {own.f1_of_all:.2f} where those count as not parsed"
+                f"own tags: accuracy {own.tagging_accuracy:.2f} % of words that are not punctuation; F1 under them "
+                f"{own.labelled.f1:.2f}, {own.f1_of_all:.2f} where sentences whose punctuation is another by them "
+                f"({own.errors:,}) count as not parsed"
             )
         if self.constrained is not None:
             told.append(str(self.judged.repairs))
