@@ -72,10 +72,14 @@ def view(
     folder, how = output or opened.report, (weights, device, threads)
     kind = kinds.kind_of(opened.recipe.task)
     if kind is kinds.SETS:
+        if sentences or text or source or target or targets:
+            raise RegardError(f"{run} is about sets: choose one of its test sets with --number, and give no sentences.")
         print("\n".join(str(path) for path in view_set(run, number, folder, name, *how)))
         return
     asked = wanted([*(sentences or ()), *(text or ())], source)
     if kind is kinds.PARSING:
+        if target or targets:
+            raise RegardError("--target and --targets are for translations: a parser's own trees are drawn.")
         print(view_trees(open_parser(run, *how), asked, folder, name))
     else:
         print(view_texts(open_model(run, *how), asked, forced(target, targets, len(asked)), folder, name))

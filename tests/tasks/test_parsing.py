@@ -283,6 +283,13 @@ def test_mistakes_are_told_in_one_sentence(run: Path, words: list[str], text: st
     assert message in done.stderr
 
 
+def test_gold_trees_alone_are_nothing_to_score(tmp_path: Path) -> None:
+    (tmp_path / "gold").write_text("(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)))\n")
+    done = call("evaluate", "--trees", tmp_path / "gold")
+    assert done.returncode == 2
+    assert "--hypotheses FILE" in done.stderr
+
+
 def test_verbs_for_translation_refuse_a_parser_and_the_other_way_round(run: Path, tmp_path: Path) -> None:
     (tmp_path / "recipe.toml").write_text('name = "translator"\n[data]\ncorpus = "en-de"\n')
     for words, message in [
