@@ -93,9 +93,10 @@ def verdicts(
         better: Callable[[float], float] = (lambda x: -x) if ordering.key in lower else (lambda x: x)
         steps = list(zip(ordering.rows, ordering.rows[1:], strict=False))
         holds = all(better(values[a].mean) < better(values[b].mean) for a, b in steps)
+        seeds = min(values[row].n for row in ordering.rows)
         clear = all(apart(values[a], values[b]) for a, b in steps)
         shown = " → ".join(f"{row} {values[row].show(digits)}" for row in ordering.rows)
-        lines.append((f"{ordering.claim} ({ordering.key}: {shown})", word(holds, clear)))
+        lines.append((f"{ordering.claim} ({ordering.key}: {shown})", word(holds, clear, seeds)))
     return lines
 
 
@@ -104,8 +105,9 @@ def apart(a: Figure, b: Figure) -> bool:
     return min(a.n, b.n) > 1 and abs(a.mean - b.mean) > a.spread + b.spread
 
 
-def word(holds: bool, clear: bool) -> str:
-    return ("holds" if holds else "does not hold") + ("" if clear else " (within the spread of seeds, or one seed)")
+def word(holds: bool, clear: bool, seeds: int) -> str:
+    doubt = "" if clear else " (with one seed)" if seeds == 1 else " (within the spread of seeds)"
+    return ("holds" if holds else "does not hold") + doubt
 
 
 # --- tables ----------------------------------------------------------------------------------------------
