@@ -25,6 +25,7 @@ from regard.serve.limits import Limits, Refusal
 from regard.serve.state import Serving
 
 LINGER = 2.0  # seconds for which a refused connection is still read
+GATHERED = 65_536  # bytes that are sent at once, however many more are to come
 
 
 def loopback(host: str) -> bool:
@@ -36,6 +37,44 @@ def loopback(host: str) -> bool:
         return False
 
 
+class Gathering(asyncio.Transport):
+    """A connection on which what is written in one turn of the event loop is sent together: an answer's header and its
+    body are one packet, and its reader wakes up once."""
+
+    def __init__(self, inner: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self.inner, self.loop = inner, loop
+        self.parts: list[bytes | bytearray | memoryview] = []
+        self.size = 0
+        self.get_extra_info, self.is_closing = inner.get_extra_info, inner.is_closing
+        self.pause_reading, self.resume_reading = inner.pause_reading, inner.resume_reading
+        self.can_write_eof = inner.can_write_eof
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if not self.parts:
+            self.loop.call_soon(self.flush)
+        self.parts.append(data)
+        self.size += len(data)
+        if self.size > GATHERED:
+            self.flush()
+
+    def flush(self) -> None:
+        parts, self.parts, self.size = self.parts, [], 0
+        if parts and not self.inner.is_closing():
+            self.inner.write(b"".join(parts))
+
+    def write_eof(self) -> None:
+        self.flush()
+        self.inner.write_eof()
+
+    def close(self) -> None:
+        self.flush()
+        self.inner.close()
+
+    def abort(self) -> None:
+        self.inner.abort()
+
+
 def patient(limits: Limits) -> type[H11Protocol]:
     """HTTP with an end to the patience for a request's header: uvicorn would wait for ever."""
 
@@ -45,7 +84,7 @@ def patient(limits: Limits) -> type[H11Protocol]:
         refused = False
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
+            super().connection_made(Gathering(transport, self.loop))
             self.since = self.loop.time()
             self.watch()
 
