@@ -13,6 +13,7 @@ import socket
 import time
 from collections.abc import Callable
 from types import FrameType
+from typing import Any
 
 import h11
 import uvicorn
@@ -46,9 +47,21 @@ class Gathering(asyncio.Transport):
         self.inner, self.loop = inner, loop
         self.parts: list[bytes | bytearray | memoryview] = []
         self.size = 0
-        self.get_extra_info, self.is_closing = inner.get_extra_info, inner.is_closing
-        self.pause_reading, self.resume_reading = inner.pause_reading, inner.resume_reading
-        self.can_write_eof = inner.can_write_eof
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self.inner.get_extra_info(name, default)
+
+    def is_closing(self) -> bool:
+        return self.inner.is_closing()
+
+    def pause_reading(self) -> None:
+        self.inner.pause_reading()
+
+    def resume_reading(self) -> None:
+        self.inner.resume_reading()
+
+    def can_write_eof(self) -> bool:
+        return self.inner.can_write_eof()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if not self.parts:
