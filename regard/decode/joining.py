@@ -53,8 +53,8 @@ def search_with_arrivals(
     """A search for sentences that come as they please: they join while others are under way, and leave when they are
     done. It ends when nobody is left. Constraints must keep nothing of their own for a slot.
 
-    A pass of the encoder costs about what a step does, so newcomers wait until they are a quarter of those at work, or
-    for JOIN steps.
+    A pass of the encoder costs about what a step does for few, so newcomers wait until they are an eighth of those at
+    work, or for JOIN steps.
     """
     state = State.empty(0, 0, options, device)
     inside: list[int | None] = []  # which sentence each slot has
@@ -65,7 +65,7 @@ def search_with_arrivals(
         working = len(limits)
         free, since = slots - working, since + 1
         coming = min(arrivals.waiting(), free) if free else 0
-        if coming and since >= (patience if 4 * coming >= working else JOIN):
+        if coming and since >= (patience if 8 * coming >= working else JOIN):
             new, since = arrivals.join(free), 0
             patience = 1 if new else JOIN  # there was no room for them
             if new:
