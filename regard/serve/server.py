@@ -7,6 +7,7 @@ port is closed and the process ends. A second signal, or `drain_seconds`, ends i
 from __future__ import annotations
 
 import asyncio
+import gc
 import ipaddress
 import logging
 import socket
@@ -196,6 +197,8 @@ def run(serving: Serving, port: socket.socket, say: Callable[[str], None]) -> No
         timeout_graceful_shutdown=round(limits.drain_seconds),
     )  # fmt: skip
     server = Server(config, serving, guard, say)
+    gc.collect()
+    gc.freeze()  # models and libraries stay: the collector need not look at them again while requests wait
     server.run([port])
     orders = serving.batcher.counted
     say(f"Ended. {orders:,} orders were accepted; {serving.batcher.waiting:,} sentences were left.")
