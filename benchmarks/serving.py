@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 STARTED = re.compile(r"Serving at http://[^:]+:(\d+)/")
+LENGTH = re.compile(rb"(?i)content-length: (\d+)")
 WAYS = {"batched": [], "one at a time": ["--batch-tokens", "1"]}
 
 
@@ -66,6 +67,11 @@ def served(run: Path, log: Path, *options: str, threads: int = 1, pair: str = ""
                 process.wait()
 
 
+def request(method: str, path: str, body: bytes) -> bytes:
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
 async def ask(port: int, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
     """One request on a connection of its own."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -79,10 +85,9 @@ async def exchange(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, method: str, path: str, body: bytes
 ) -> tuple[int, bytes]:
     """One request on an open connection: status and body."""
-    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    writer.write(request(method, path, body))
     answer = await reader.readuntil(b"\r\n\r\n")
-    length = re.search(rb"(?i)content-length: (\d+)", answer)
+    length = LENGTH.search(answer)
     assert length
     return int(answer.split()[1]), await reader.readexactly(int(length[1]))
 
@@ -92,27 +97,57 @@ class Load:
     """What clients have seen."""
 
     latencies: list[float] = field(default_factory=list)
-    wrong: list[tuple[str, str]] = field(default_factory=list)
+    answers: list[tuple[str, bytes]] = field(default_factory=list)  # sentences, and the bodies that came for them
     statuses: dict[int, int] = field(default_factory=dict)
     memory: list[tuple[float, float]] = field(default_factory=list)  # seconds, MiB
 
+    @property
+    def translations(self) -> list[tuple[str, str]]:
+        return [(sentence, json.loads(body)["translations"][0]["text"]) for sentence, body in self.answers]
 
-async def client(
-    port: int, sentences: list[str], first: int, until: float, load: Load, options: dict[str, Any]
-) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    number = first
-    while time.monotonic() < until:
-        sentence = sentences[number % len(sentences)]
-        number += 1
-        began = time.monotonic()
-        body = json.dumps({"text": sentence, "split": "none", **options}).encode()
-        status, answer = await exchange(reader, writer, "POST", "/v1/translate", body)
-        load.latencies.append(time.monotonic() - began)
-        load.statuses[status] = load.statuses.get(status, 0) + 1
+
+class Client(asyncio.Protocol):
+    """Sends a sentence, waits for the answer and sends the next, until its time is over.
+
+    It shares a few cores with the server, and so does little: requests are bytes made before, and answers are read
+    afterwards.
+    """
+
+    def __init__(self, requests: list[tuple[str, bytes]], first: int, until: float, load: Load) -> None:
+        self.requests, self.number, self.until, self.load = requests, first, until, load
+        self.sentence, self.began, self.got = "", 0.0, b""
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self.send()
+
+    def send(self) -> None:
+        self.began = time.monotonic()
+        if self.began >= self.until:
+            self.ended.set_result(None)
+            self.transport.close()
+            return
+        self.sentence, request = self.requests[self.number % len(self.requests)]
+        self.number += 1
+        self.transport.write(request)
+
+    def data_received(self, data: bytes) -> None:
+        self.got += data
+        head, end, body = self.got.partition(b"\r\n\r\n")
+        if not end or len(body) < int(LENGTH.search(head)[1]):  # type: ignore[index]
+            return
+        self.load.latencies.append(time.monotonic() - self.began)
+        self.got, status = b"", int(head[9:12])
+        self.load.statuses[status] = self.load.statuses.get(status, 0) + 1
         if status == 200:
-            load.wrong.append((sentence, json.loads(answer)["translations"][0]["text"]))
-    writer.close()
+            self.load.answers.append((self.sentence, body))
+        self.send()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self.ended.done():
+            self.ended.set_exception(error or ConnectionResetError("an answer was lost"))
 
 
 async def watch(port: int, until: float, load: Load) -> None:
@@ -132,8 +167,13 @@ async def metrics(port: int) -> dict[str, float]:
 async def under_load(port: int, sentences: list[str], clients: int, seconds: float, options: dict[str, Any]) -> Load:
     load, until = Load(), time.monotonic() + seconds
     step = max(1, len(sentences) // clients)
-    some = [client(port, sentences, i * step, until, load, options) for i in range(clients)]
-    await asyncio.gather(*some, watch(port, until, load))
+    bodies = [json.dumps({"text": sentence, "split": "none", **options}).encode() for sentence in sentences]
+    requests = [(text, request("POST", "/v1/translate", body)) for text, body in zip(sentences, bodies, strict=True)]
+    loop = asyncio.get_running_loop()
+    some = [Client(requests, i * step, until, load) for i in range(clients)]
+    for one in some:
+        await loop.create_connection(lambda one=one: one, "127.0.0.1", port)  # type: ignore[misc]
+    await asyncio.gather(*(one.ended for one in some), watch(port, until, load))
     return load
 
 
@@ -157,11 +197,11 @@ def measure(options: argparse.Namespace, way: str, sentences: list[str], expecte
         load, before, after, passed = asyncio.run(work())
         code = server.end()
     n, cpu = len(load.latencies), after["process_cpu_seconds_total"] - before["process_cpu_seconds_total"]
-    ordered = sorted(load.latencies)
+    ordered, wrong = sorted(load.latencies), differing(load.translations, expected)
     return {
         "way": way, "requests": n, "statuses": load.statuses, "seconds": passed, "per_second": n / passed,
         "cpu_seconds": cpu, "per_cpu_second": n / cpu, "p50_ms": 1000 * statistics.median(ordered),
-        "p99_ms": 1000 * ordered[int(0.99 * (n - 1))], "wrong": len(differing(load.wrong, expected)), "exit": code,
+        "p99_ms": 1000 * ordered[int(0.99 * (n - 1))], "wrong": len(wrong), "wrong_pairs": wrong, "exit": code,
         "memory_mib": load.memory,
     }  # fmt: skip
 

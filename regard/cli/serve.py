@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.options import Beam, Device, Threads, Weights, given, warn
+from regard.cli.options import Beam, Device, Weights, given, warn
 from regard.errors import RegardError
 
 PANEL = "Limits (all are on)"
@@ -78,7 +78,10 @@ def serve(
     beam: Beam = None,
     weights: Weights = "auto",
     device: Device = "auto",
-    threads: Threads = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(min=1, help="CPU threads. Else all cores but one, which has the requests.", show_default=False),
+    ] = None,
     batch_tokens: Annotated[
         int, typer.Option("--batch-tokens", min=1, help="Sentences × longest × beam that are searched together.")
     ] = 16_384,
@@ -130,8 +133,7 @@ def serve(
     local = loopback(host)
     if not local and not keyring:
         warn("This server listens beyond this machine and needs no key: see --keys, and docs/serving.md.")
-    if threads:
-        torch.set_num_threads(threads)
+    torch.set_num_threads(threads or max(1, torch.get_num_threads() - 1))  # one core is for requests
     settings = Settings(device="cpu" if device == "auto" else device).spread(torch.get_num_threads(), side_by_side=True)
     options = given(beam_size=beam)
     models = Models(

@@ -12,11 +12,12 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import sentencepiece as spm
@@ -27,6 +28,7 @@ from regard.errors import RegardError
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 SYMBOLS = {"pad": PAD, "bos": BOS, "eos": EOS}
 LANGUAGE = re.compile(r">>[^<>]+<<")  # what stands before a sentence for a model of several target languages
+FEW = 32  # sentences, for which SentencePiece's threads would take longer to be made than to help
 
 
 @dataclass(frozen=True)
@@ -88,11 +90,11 @@ class Tokenizer:
         """Each sentence as its tokens and the end symbol. 0 threads: as many as there are cores."""
         threads = threads or os.cpu_count() or 1
         if self.vocabulary is None:
-            ids: list[list[int]] = self.processor.encode(list(sentences), num_threads=threads)
+            ids: list[list[int]] = each(self.processor.encode, sentences, threads)
             return [[*sentence, EOS] for sentence in ids]
         codes, texts = self.languages(sentences)
         # As text: a letter that this model does not know may be a piece of the vocabulary, by the other language.
-        pieces: list[list[str]] = self.processor.encode(texts, out_type=str, num_threads=threads)
+        pieces: list[list[str]] = each(self.processor.encode, texts, threads, out_type=str)
         return [
             [*code, *(self.numbers.get(piece, UNK) for piece in sentence), EOS]
             for code, sentence in zip(codes, pieces, strict=True)
@@ -117,8 +119,7 @@ class Tokenizer:
         """The text of each."""
         shown = [[token for token in tokens if token > EOS] for tokens in sequences]
         if self.vocabulary is None:
-            texts: list[str] = self.processor.decode(shown, num_threads=os.cpu_count() or 1)
-            return texts
+            return each(self.processor.decode, shown, os.cpu_count() or 1)
         return [str(self.processor.decode_pieces(self.pieces(tokens))) for tokens in shown]
 
     def pieces(self, tokens: Sequence[int]) -> list[str]:
@@ -164,6 +165,15 @@ class Tokenizer:
             folder / f"{name}.{'vocab' if self.vocabulary is None else 'numbers'}.json",
             self.pieces(range(self.vocab_size)),
         )
+
+
+def each(convert: Callable[..., Any], sentences: Sequence[Any], threads: int, **options: Any) -> list[Any]:
+    """What SentencePiece makes of each sentence: of few one by one, of many with threads, which it makes anew for every
+    call."""
+    if len(sentences) < FEW:
+        return [convert(sentence, **options) for sentence in sentences]
+    converted: list[Any] = convert(list(sentences), num_threads=threads, **options)
+    return converted
 
 
 NAMES = ("<pad>", "<s>", "</s>", "<unk>")  # of the four symbols, in their order

@@ -6,7 +6,7 @@ have either a batch that is too small or clients that wait for the next. Here no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -31,7 +31,8 @@ class Arrivals(Protocol):
     def join(self, most: int) -> list[int]:
         """The limits of those that do, so many at most; their numbers go on from the last. The step knows them."""
 
-    def found(self, sentence: int, hypotheses: list[Hypothesis]) -> None: ...
+    def found(self, finished: list[tuple[int, list[Hypothesis]]]) -> None:
+        """Sentences that one step has finished, with what was found for them."""
 
 
 class Growing(Step, Protocol):
@@ -52,8 +53,8 @@ def search_with_arrivals(
     """A search for sentences that come as they please: they join while others are under way, and leave when they are
     done. It ends when nobody is left. Constraints must keep nothing of their own for a slot.
 
-    A pass of the encoder costs about what a step does, so newcomers wait until they are a quarter of those at work, or
-    for JOIN steps.
+    A pass of the encoder costs about what a step does for few, so newcomers wait until they are an eighth of those at
+    work, or for JOIN steps.
     """
     state = State.empty(0, 0, options, device)
     inside: list[int | None] = []  # which sentence each slot has
@@ -64,7 +65,7 @@ def search_with_arrivals(
         working = len(limits)
         free, since = slots - working, since + 1
         coming = min(arrivals.waiting(), free) if free else 0
-        if coming and since >= (patience if 4 * coming >= working else JOIN):
+        if coming and since >= (patience if 8 * coming >= working else JOIN):
             new, since = arrivals.join(free), 0
             patience = 1 if new else JOIN  # there was no room for them
             if new:
@@ -82,12 +83,12 @@ def search_with_arrivals(
         advance(step, state, options, longest, constraints)
         over = state.done.tolist()
         done = [slot for slot, sentence in enumerate(inside) if over[slot] and sentence is not None]
-        for slot, hypotheses in zip(done, state.leave(done).hypotheses() if done else (), strict=True):
-            if (sentence := inside[slot]) is not None:
+        if done:
+            finished = [sentence for slot in done if (sentence := inside[slot]) is not None]
+            arrivals.found(list(zip(finished, state.leave(done).hypotheses(), strict=True)))
+            for slot, sentence in zip(done, finished, strict=True):
                 inside[slot] = None
                 del limits[sentence]
-                arrivals.found(sentence, hypotheses)
-        if done:
             state.length[done], state.limit[done] = 0, 1  # what goes on in an empty slot goes on at its beginning
         if done and 2 * len(limits) <= len(inside):  # half of the slots are empty
             left = [slot for slot, sentence in enumerate(inside) if sentence is not None]
@@ -135,7 +136,8 @@ class Queue(Protocol):
     def take(self, most: int) -> Sequence[str]:
         """Those that do, so many at most. They are numbered in the order in which they join, from 0."""
 
-    def give(self, number: int, best: list[Translation]) -> None: ...
+    def give(self, found: list[tuple[int, list[Translation]]]) -> None:
+        """Translations of some, by number."""
 
 
 def may_join(translator: Translator, config: DecodeConfig) -> bool:
@@ -165,7 +167,7 @@ class Joining:
             number, self.taken = self.taken, self.taken + 1
             tokens = self.translator.fit(whole)
             if len(tokens) == 1:
-                self.queue.give(number, [Translation(text, "", 0.0, 0.0, [], [])])
+                self.queue.give([(number, [Translation(text, "", 0.0, 0.0, [], [])])])
                 continue
             self.numbers[len(self.sources)] = number
             self.texts[number] = text, len(whole) - len(tokens)
@@ -173,15 +175,21 @@ class Joining:
             limits.append(self.translator.limit(len(tokens), Demand(), self.config))
         return limits
 
-    def found(self, sentence: int, hypotheses: list[Hypothesis]) -> None:
+    def found(self, finished: list[tuple[int, list[Hypothesis]]]) -> None:
+        tokens = [one.tokens for _, hypotheses in finished for one in hypotheses]
+        said = iter(self.translator.tokenizers.target.decode_all(tokens))
+        self.queue.give([self.translated(sentence, hypotheses, said) for sentence, hypotheses in finished])
+
+    def translated(
+        self, sentence: int, hypotheses: list[Hypothesis], said: Iterator[str]
+    ) -> tuple[int, list[Translation]]:
+        """The queue's number of a sentence that leaves, and its translations, whose texts come next."""
         number = self.numbers.pop(sentence)
         text, cut = self.texts.pop(number)
         tokens, self.sources[sentence] = self.sources[sentence], []
-        texts = self.translator.tokenizers.target.decode_all([one.tokens for one in hypotheses])
-        pairs = zip(texts, hypotheses, strict=True)
-        self.queue.give(
-            number, [Translation(text, said, one.score, one.log_prob, tokens, one.tokens, cut) for said, one in pairs]
-        )
+        return number, [
+            Translation(text, next(said), one.score, one.log_prob, tokens, one.tokens, cut) for one in hypotheses
+        ]
 
 
 @torch.inference_mode()

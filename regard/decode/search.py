@@ -30,7 +30,6 @@ from torch import Tensor
 
 from regard.nn import kernels
 
-ROWS = 8  # of a vocabulary's size that a CPU's cache holds
 BLOCK = 128  # numbers of which the largest stands for all, where the best of many are looked for
 PIECE = 256  # sentences whose results are read while the device makes a step
 
@@ -387,10 +386,10 @@ def advance(
     last = last.masked_fill((here == 0)[:, None], options.start)
     logits = step(last, here, longest)
     if sampler:
-        logits, total = allowed(logits, options, state, constraints)
-        tokens = sampler.draw(logits, state)
+        steps = allowed(logits, options, state, constraints)
+        tokens = sampler.draw(steps, state)
         parents = torch.arange(W, device=tokens.device).expand_as(tokens)
-        log_probs = state.log_probs + logits.gather(2, tokens[:, :, None])[:, :, 0] - total
+        log_probs = state.log_probs + steps.gather(2, tokens[:, :, None])[:, :, 0]
         ranked = W
     else:
         log_probs, parents, tokens, ranked = continuations(logits, options, state, constraints)
@@ -414,32 +413,29 @@ def advance(
         constraint.follow(parents, tokens)
 
 
-def allowed(
-    logits: Tensor, options: SearchOptions, state: State, constraints: Sequence[Constraint]
-) -> tuple[Tensor, Tensor]:
-    """The logits in float32, −∞ where a token may not come, and log Σ exp of them before: what is left keeps its
-    probability."""
-    logits = logits.float()
-    total = log_sums(logits)
+def allowed(logits: Tensor, options: SearchOptions, state: State, constraints: Sequence[Constraint]) -> Tensor:
+    """Log-probabilities of the next token in float32, −∞ where it may not come: what is left keeps its probability."""
+    log_probs = logits.log_softmax(-1, dtype=torch.float32)
     for token in options.banned:
-        logits[:, :, token] = -torch.inf
+        log_probs[:, :, token] = -torch.inf
     for constraint in constraints:
-        constraint.bar(logits, state)
-    return logits, total
+        constraint.bar(log_probs, state)
+    return log_probs
 
 
 def best_of_each(
     logits: Tensor, options: SearchOptions, state: State, constraints: Sequence[Constraint], k: int
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The k best tokens of every hypothesis: their logits and themselves, (B, W, k), log Σ exp of all logits, and the
-    logits, −∞ where constraints forbid a token."""
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The k best tokens of every hypothesis: their log-probabilities and themselves, (B, W, k), and what they are
+    chosen from, which constraints may propose more of."""
     if kernels.usable(logits) and not constraints:
         from regard.nn.kernels.ranking import MOST, MOST_BANNED, ranked
 
         if k <= MOST and len(options.banned) <= MOST_BANNED:
-            return *ranked(logits, options.banned, k), logits
-    logits, total = allowed(logits, options, state, constraints)
-    return *largest(logits, k), total, logits
+            values, tokens, total = ranked(logits, options.banned, k)
+            return values - total[:, :, None], tokens, logits
+    log_probs = allowed(logits, options, state, constraints)
+    return *largest(log_probs, k), log_probs
 
 
 def continuations(
@@ -448,15 +444,15 @@ def continuations(
     """The 2·W best of the W × V continuations: log-probabilities, parents and tokens, (B, 2·W), best first, so that W
     survive even if every hypothesis could end; and how many of them, from the first, may end."""
     _, W, V = logits.shape
-    values, tokens, total, logits = best_of_each(logits, options, state, constraints, min(2 * W, V))
+    values, tokens, steps = best_of_each(logits, options, state, constraints, min(2 * W, V))
     for proposed in (constraint.propose() for constraint in constraints):
         if proposed is not None:
-            more = logits.gather(2, proposed.clamp(min=0))
+            more = steps.gather(2, proposed.clamp(min=0))
             known = (proposed[..., None] == tokens[:, :, None]).any(-1) | (proposed < 0)
             values = torch.cat([values, more.masked_fill(known, -torch.inf)], -1)
             tokens = torch.cat([tokens, proposed.clamp(min=0)], -1)
     each = values.shape[2]
-    values = (values + (state.log_probs - total)[:, :, None]).flatten(1)
+    values = (values + state.log_probs[:, :, None]).flatten(1)
     missing = max(0, 2 * W - W * each)
     best, index = torch.nn.functional.pad(values, (0, missing), value=-torch.inf).sort(dim=1, descending=True)
     index = index.clamp(max=W * each - 1)
@@ -475,13 +471,6 @@ def in_turns(bank: Tensor, alive: Tensor) -> Tensor:
     by_bank, order = bank.sort(dim=1, stable=True)
     turn = torch.empty_like(order).scatter_(1, order, places - torch.searchsorted(by_bank, by_bank))
     return (turn * M + places).masked_fill(~alive, M * M).argsort(dim=1)
-
-
-def log_sums(logits: Tensor) -> Tensor:
-    """`logits.logsumexp(-1)`; on a CPU a few rows at a time, which stay in its cache between the passes. (B, W, V)"""
-    if logits.is_cuda or logits.shape[:2].numel() <= ROWS:
-        return logits.logsumexp(-1)
-    return torch.cat([rows.logsumexp(-1) for rows in logits.flatten(0, 1).split(ROWS)]).view(logits.shape[:2])
 
 
 def largest(x: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -214,8 +214,11 @@ class TransformerStep(ModelStep):
         if self.ancestors is not None:
             self.ancestors.copy_(self.ancestors[rows])
             return
+        moved = torch.arange(len(rows), device=rows.device)
+        if not rows.is_cuda:
+            moved = (rows != moved).nonzero()[:, 0]  # most hypotheses go on from themselves
         for _, past, _ in self.layers:
-            past.move(rows, longest)
+            past.move(moved, rows[moved], longest)
 
     def leave(self, slots: Tensor, rows: Tensor) -> None:
         if self.ancestors is not None:

@@ -94,10 +94,10 @@ class Past:
         gathered = context.view(R, H, Q, d_v).transpose(1, 2).reshape(R * Q, H * d_v)
         return linear(gathered, self.attention.w_o.weight, self.attention.w_o.bias)
 
-    def move(self, rows: Tensor, longest: int) -> None:
-        """Row i goes on from what row `rows[i]` was."""
-        for kept in (self.k, self.v):
-            kept[:, :, :longest] = kept[rows, :, :longest]
+    def move(self, rows: Tensor, parents: Tensor, longest: int) -> None:
+        """Row `rows[i]` goes on from what row `parents[i]` was."""
+        for kept in (self.k[:, :, :longest], self.v[:, :, :longest]):
+            kept.index_copy_(0, rows, kept.index_select(0, parents))
 
     def keep(self, rows: Tensor) -> None:
         self.k, self.v = self.k[rows], self.v[rows]

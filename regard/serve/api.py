@@ -153,6 +153,10 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     504: {"model": Error, "description": "Not ready by the deadline."},
 }
 
+STREAMED: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/x-ndjson": {}}, "description": "The translations; with `stream`, a line each."}
+}
+
 
 def answer_of(sentence: str, answer: Answer, asked: TranslateRequest, served: Served) -> dict[str, Any]:
     """One sentence's translations as they are sent."""
@@ -234,7 +238,9 @@ def json_line(content: dict[str, Any]) -> bytes:
 def router(serving: Serving) -> APIRouter:
     routes = APIRouter(prefix="/v1", tags=["regard"])
 
-    @routes.post("/translate", response_model=TranslateResponse, responses=ERRORS, response_model_exclude_none=True)
+    @routes.post(
+        "/translate", response_model=TranslateResponse, responses=STREAMED | ERRORS, response_model_exclude_none=True
+    )
     async def translate(asked: TranslateRequest, request: Request) -> Response:
         """Translate a text or several. A text is cut into sentences, which are translated one by one, and put together
         with its own spacing. With `stream` the answer is application/x-ndjson."""

@@ -115,7 +115,7 @@ def health(app: FastAPI, serving: Serving) -> None:
         kind = Kind(served.name, served.translator.config.beam_size)  # that of plain requests, whose search it joins
         order = serving.batcher.submit(kind, [PROBE], [Wish()], PROBE_SECONDS, urgent=True)
         try:
-            await asyncio.wait_for(asyncio.wrap_future(order.futures[0]), PROBE_SECONDS)
+            await asyncio.wait_for(serving.batcher.mail.awaited(order.futures[0]), PROBE_SECONDS)
         except TimeoutError:
             raise Refusal(503, f"{served.name} has not translated within {PROBE_SECONDS:g} seconds.") from None
         finally:

@@ -14,6 +14,7 @@ begun.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import threading
 import time
@@ -22,6 +23,7 @@ from bisect import insort
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -109,6 +111,7 @@ class Batcher:
         self.busy = self.stopped = self.draining = False
         self.changed = threading.Condition()
         self.thread = threading.Thread(target=self.work, name="regard-batcher", daemon=True)
+        self.mail = Mail(self.thread)
 
     def start(self) -> None:
         self.thread.start()
@@ -264,25 +267,31 @@ class Batcher:
                 for piece in batch:
                     self.translate(kind, [piece])
                 return
-            if isinstance(error, RegardError):
-                settle(batch[0].future, Refusal(422, str(error)))
-                return
-            self.metrics.failures.inc()
-            frames = "".join(traceback.format_tb(error.__traceback__)[-4:])
-            self.complain(f"A translation failed with {type(error).__name__}:\n{frames}")  # the rest may have text
-            settle(batch[0].future, Refusal(500, f"The translation failed with {type(error).__name__}."))
+            settle(batch[0].future, self.refusal(error))
+            self.mail.send()
             return
-        for piece, answer in zip(batch, answers, strict=True):
-            self.answer(kind, piece, answer)
+        self.answer(kind, list(zip(batch, answers, strict=True)))
 
-    def answer(self, kind: Kind, piece: Piece, answer: Answer) -> None:
-        best = answer.translations[0]
-        self.metrics.sentences.labels(kind.model).inc()
-        self.metrics.search.labels(kind.model).observe(time.monotonic() - piece.began)
-        self.metrics.tokens.labels(kind.model, "source").inc(len(best.source_tokens))
-        self.metrics.tokens.labels(kind.model, "target").inc(len(best.target_tokens))
-        self.metrics.characters.labels(kind.model).inc(len(piece.text))
-        settle(piece.future, answer)
+    def answer(self, kind: Kind, answers: list[tuple[Piece, Answer]]) -> None:
+        best = [answer.translations[0] for _, answer in answers]
+        self.metrics.sentences.labels(kind.model).inc(len(best))
+        self.metrics.tokens.labels(kind.model, "source").inc(sum(len(one.source_tokens) for one in best))
+        self.metrics.tokens.labels(kind.model, "target").inc(sum(len(one.target_tokens) for one in best))
+        self.metrics.characters.labels(kind.model).inc(sum(len(piece.text) for piece, _ in answers))
+        took, now = self.metrics.search.labels(kind.model), time.monotonic()
+        for piece, answer in answers:
+            took.observe(now - piece.began)
+            settle(piece.future, answer)
+        self.mail.send()
+
+    def refusal(self, error: Exception) -> Refusal:
+        """What is said of a sentence whose search failed."""
+        if isinstance(error, RegardError):
+            return Refusal(422, str(error))
+        self.metrics.failures.inc()
+        frames = "".join(traceback.format_tb(error.__traceback__)[-4:])
+        self.complain(f"A translation failed with {type(error).__name__}:\n{frames}")  # the rest may have text
+        return Refusal(500, f"The translation failed with {type(error).__name__}.")
 
     def search(self, kind: Kind, batch: list[Piece]) -> list[Answer]:
         served = self.models[kind.model]
@@ -327,12 +336,55 @@ class Stream:
         self.taken += len(batch)
         return [piece.text for piece in batch]
 
-    def give(self, number: int, best: list[Translation]) -> None:
-        piece = self.active.pop(number)
-        if best:
-            self.batcher.answer(self.kind, piece, Answer(best))
-        else:  # what is asked of outputs contradicts itself, which is said where they are searched for alone
+    def give(self, found: list[tuple[int, list[Translation]]]) -> None:
+        pairs = [(self.active.pop(number), best) for number, best in found]
+        self.batcher.answer(self.kind, [(piece, Answer(best)) for piece, best in pairs if best])
+        for piece in (piece for piece, best in pairs if not best):
+            # What is asked of outputs contradicts itself, which is said where they are searched for alone.
             self.batcher.translate(self.kind, [piece])
+
+
+class Mail:
+    """Answers on their way to the event loop in which requests wait for them.
+
+    What is ready together wakes the loop once: two threads of Python take turns, and while the loop is at work the
+    search, which it wakes up in, mostly is not.
+    """
+
+    def __init__(self, thread: threading.Thread) -> None:
+        self.thread = thread  # the one that answers
+        self.ready: list[tuple[asyncio.Future[Answer], Future[Answer]]] = []
+
+    def awaited(self, future: Future[Answer]) -> asyncio.Future[Answer]:
+        """What a request in this event loop awaits for an answer."""
+        waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+        def done(future: Future[Answer]) -> None:
+            if threading.current_thread() is self.thread:
+                self.ready.append((waiting, future))
+            else:  # it was there already, or somebody cancels it
+                deliver([(waiting, future)])
+
+        future.add_done_callback(done)
+        return waiting
+
+    def send(self) -> None:
+        if self.ready:
+            ready, self.ready = self.ready, []
+            with suppress(RuntimeError):  # the loop has ended, and everybody in it
+                ready[0][0].get_loop().call_soon_threadsafe(deliver, ready)
+
+
+def deliver(ready: list[tuple[asyncio.Future[Answer], Future[Answer]]]) -> None:
+    for waiting, future in ready:
+        if waiting.done():
+            continue
+        if future.cancelled():
+            waiting.cancel()
+        elif error := future.exception():
+            waiting.set_exception(error)
+        else:
+            waiting.set_result(future.result())
 
 
 def settle(future: Future[Answer], result: Answer | Exception) -> None:

@@ -100,13 +100,30 @@ class Exchange:
         return str(getattr(route, "path", "") or "other")
 
 
+class Journal:
+    """Lines for the log, those of one turn of the event loop written together."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self.write = write
+        self.lines: list[str] = []
+
+    def __call__(self, line: str) -> None:
+        if not self.lines:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self.lines.append(line)
+
+    def flush(self) -> None:
+        lines, self.lines = self.lines, []
+        self.write("\n".join(lines))
+
+
 class Guard:
     """The outermost layer. `log` gets a line for each answer; without text, query or headers of users."""
 
     def __init__(
         self, app: ASGIApp, limits: Limits, metrics: Metrics, access: Access, log: Callable[[str], None]
     ) -> None:
-        self.app, self.limits, self.metrics, self.access, self.log = app, limits, metrics, access, log
+        self.app, self.limits, self.metrics, self.access, self.log = app, limits, metrics, access, Journal(log)
         self.in_flight = 0  # requests that are more than a question after the server's health
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -7,12 +7,14 @@ port is closed and the process ends. A second signal, or `drain_seconds`, ends i
 from __future__ import annotations
 
 import asyncio
+import gc
 import ipaddress
 import logging
 import socket
 import time
 from collections.abc import Callable
 from types import FrameType
+from typing import Any
 
 import h11
 import uvicorn
@@ -25,6 +27,7 @@ from regard.serve.limits import Limits, Refusal
 from regard.serve.state import Serving
 
 LINGER = 2.0  # seconds for which a refused connection is still read
+GATHERED = 65_536  # bytes that are sent at once, however many more are to come
 
 
 def loopback(host: str) -> bool:
@@ -36,6 +39,56 @@ def loopback(host: str) -> bool:
         return False
 
 
+class Gathering(asyncio.Transport):
+    """A connection on which what is written in one turn of the event loop is sent together: an answer's header and its
+    body are one packet, and its reader wakes up once."""
+
+    def __init__(self, inner: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self.inner, self.loop = inner, loop
+        self.parts: list[bytes | bytearray | memoryview] = []
+        self.size = 0
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self.inner.get_extra_info(name, default)
+
+    def is_closing(self) -> bool:
+        return self.inner.is_closing()
+
+    def pause_reading(self) -> None:
+        self.inner.pause_reading()
+
+    def resume_reading(self) -> None:
+        self.inner.resume_reading()
+
+    def can_write_eof(self) -> bool:
+        return self.inner.can_write_eof()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if not self.parts:
+            self.loop.call_soon(self.flush)
+        self.parts.append(data)
+        self.size += len(data)
+        if self.size > GATHERED:
+            self.flush()
+
+    def flush(self) -> None:
+        parts, self.parts, self.size = self.parts, [], 0
+        if parts and not self.inner.is_closing():
+            self.inner.write(b"".join(parts))
+
+    def write_eof(self) -> None:
+        self.flush()
+        self.inner.write_eof()
+
+    def close(self) -> None:
+        self.flush()
+        self.inner.close()
+
+    def abort(self) -> None:
+        self.inner.abort()
+
+
 def patient(limits: Limits) -> type[H11Protocol]:
     """HTTP with an end to the patience for a request's header: uvicorn would wait for ever."""
 
@@ -45,7 +98,7 @@ def patient(limits: Limits) -> type[H11Protocol]:
         refused = False
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
+            super().connection_made(Gathering(transport, self.loop))
             self.since = self.loop.time()
             self.watch()
 
@@ -144,6 +197,8 @@ def run(serving: Serving, port: socket.socket, say: Callable[[str], None]) -> No
         timeout_graceful_shutdown=round(limits.drain_seconds),
     )  # fmt: skip
     server = Server(config, serving, guard, say)
+    gc.collect()
+    gc.freeze()  # models and libraries stay: the collector need not look at them again while requests wait
     server.run([port])
     orders = serving.batcher.counted
     say(f"Ended. {orders:,} orders were accepted; {serving.batcher.waiting:,} sentences were left.")

@@ -109,7 +109,8 @@ class Work:
 
     async def answer(self, future: asyncio.Future[Answer]) -> Answer:
         try:
-            return await asyncio.wait_for(asyncio.shield(future), max(0.0, self.deadline - time.monotonic()))
+            async with asyncio.timeout(max(0.0, self.deadline - time.monotonic())):
+                return await future
         except TimeoutError:
             raise Refusal(
                 504, "The translation was not ready by the deadline: send less, ask for a smaller beam, or try later."
@@ -149,7 +150,7 @@ async def begun(task: Task, batcher: Batcher, limits: Limits) -> AsyncIterator[W
         order = batcher.submit(task.kind(), sentences, wishes, seconds) if sentences else None
     except RegardError as error:
         raise Refusal(422, str(error)) from None
-    futures = [asyncio.wrap_future(future) for future in order.futures] if order else []
+    futures = [batcher.mail.awaited(future) for future in order.futures] if order else []
     rest = iter(futures)
     try:
         yield Work(task, texts, [[next(rest) for _ in text.sentences] for text in texts], deadline)

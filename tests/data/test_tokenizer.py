@@ -95,6 +95,14 @@ def test_a_corpus_is_encoded_in_chunks_as_in_one_piece() -> None:
     assert np.array_equal(chunked.offsets, whole.offsets)
 
 
+def test_few_sentences_and_many_are_cut_and_joined_alike() -> None:
+    tokenizer = train(TokenizerConfig(vocab_size=50), ENGLISH, GERMAN, seed=1).source
+    texts = [*ENGLISH, ""]
+    many = tokenizer.encode(texts)
+    assert many == [tokenizer.encode([text])[0] for text in texts]
+    assert tokenizer.decode_all(many) == [tokenizer.decode(tokens) for tokens in many] == texts
+
+
 def test_ragged_keeps_sequences_apart() -> None:
     ragged = Ragged.of([[1, 2], [], [3]])
     assert [ragged[i].tolist() for i in range(len(ragged))] == [[1, 2], [], [3]]

@@ -52,9 +52,10 @@ class Scripted:
         self.together.append(self.taken - len(self.found))
         return texts
 
-    def give(self, number: int, best: list[Translation]) -> None:
-        assert number not in self.found
-        self.found[number] = best
+    def give(self, found: list[tuple[int, list[Translation]]]) -> None:
+        for number, best in found:
+            assert number not in self.found
+            self.found[number] = best
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -164,6 +164,17 @@ def test_the_sender_of_a_large_body_who_asks_first_is_told_at_once(server: Serve
         assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")
 
 
+def test_an_answer_is_one_packet(server: Server) -> None:
+    body = b'{"text": "a b c"}'
+    head = b"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
+        for _ in range(5):
+            connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+            answer = connection.recv(65_536)
+            assert answer.startswith(b"HTTP/1.1 200 ")
+            assert json.loads(answer.partition(b"\r\n\r\n")[2])["model"] == "run", "header and body came together"
+
+
 def test_every_answer_has_security_headers_and_the_page_a_policy(ask: httpx.Client) -> None:
     for path in ("/", "/page/page.js", "/v1/models", "/nowhere", "/live", "/openapi.json"):
         headers = ask.get(path).headers

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -128,6 +130,33 @@ def test_stopping_answers_what_waits(served: dict[str, Served], model: Translato
     queue.stop()
     found = [order.futures[0].result(0).translations[0].text for order in orders]
     assert found == model.translate(sentences[:40])
+
+
+def test_answers_of_one_step_wake_the_event_loop_once(
+    served: dict[str, Served], model: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def ask() -> tuple[list[str], int]:
+        loop, wakes = asyncio.get_running_loop(), 0
+        wake = loop.call_soon_threadsafe
+
+        def counted(*arguments: Any) -> asyncio.Handle:
+            nonlocal wakes
+            wakes += 1
+            return wake(*arguments)
+
+        monkeypatch.setattr(loop, "call_soon_threadsafe", counted)
+        queue = batcher(served, batch_tokens=100_000)
+        queue.start()
+        order = queue.submit(BEAM, ["a b c"] * 30, [Wish()] * 30, 30.0)
+        answers = await asyncio.gather(*(queue.mail.awaited(future) for future in order.futures))
+        late = await queue.mail.awaited(order.futures[0])  # which is there already
+        queue.stop()
+        assert late == answers[0]
+        return [answer.translations[0].text for answer in answers], wakes
+
+    texts, wakes = asyncio.run(ask())
+    assert texts == [model.translate("a b c")] * 30
+    assert wakes <= 1, "none where all were there before anybody waited"
 
 
 def test_languages_are_read_from_a_run_or_given(reverser: Path, tmp_path: Path) -> None:

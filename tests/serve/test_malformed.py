@@ -159,19 +159,31 @@ def test_ten_thousand_malformed_requests_do_not_make_it_grow(server: Server, ask
     assert ask.post("/v1/translate", json={"text": "a b c"}).status_code == 200
 
 
-def test_what_the_openapi_document_allows_is_answered_as_it_says(server: Server) -> None:
+def ask_by_document(server: Server, examples: int) -> None:
+    """So many requests of each kind that the OpenAPI document allows, and as many that it forbids where there is a
+    body; each must be answered as the document says."""
     schema = schemathesis.openapi.from_url(f"http://127.0.0.1:{server.port}/openapi.json")
-    quick = settings(
-        max_examples=15, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck), database=None,
-        derandomize=True,
+    some = settings(
+        max_examples=examples, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck),
+        database=None, derandomize=True,
     )  # fmt: skip
     for result in schema.get_all_operations():
         operation = result.ok()
+        for mode in schemathesis.GenerationMode if operation.body else [schemathesis.GenerationMode.POSITIVE]:
 
-        @given(case=operation.as_strategy())
-        @quick
-        def every(case: schemathesis.Case) -> None:
-            answer = case.call_and_validate(headers={"Host": "localhost"}, checks=CHECKS)
-            assert answer.status_code < 500 or answer.status_code == 504, "a deadline may be too soon"
+            @given(case=operation.as_strategy(mode))
+            @some
+            def every(case: schemathesis.Case) -> None:
+                answer = case.call_and_validate(headers={"Host": "localhost"}, checks=CHECKS)
+                assert answer.status_code < 500 or answer.status_code == 504, "a deadline may be too soon"
 
-        every()
+            every()
+
+
+def test_what_the_openapi_document_says_is_how_it_answers(server: Server) -> None:
+    ask_by_document(server, 15)
+
+
+@pytest.mark.soak
+def test_thousands_of_requests_by_the_document_are_answered_as_it_says(server: Server) -> None:
+    ask_by_document(server, 700)
