@@ -52,7 +52,7 @@ def parse(
     raw: Annotated[
         bool,
         typer.Option(
-            "--raw", help="Running text, a sentence a line: split off punctuation and clitics as the Penn Treebank."
+            "--raw", help="Running text, a sentence a line: split off punctuation and clitics as in the Penn Treebank."
         ),
     ] = False,
     form: Annotated[
