@@ -24,7 +24,7 @@ const ways = new Ways({
 });
 const inside = new Inside({
   section: at("inside"), name: at("inside-name"), root: at("viewer"), button: at("look"),
-  tell: (problem) => show(at("inside-problem"), problem, look),
+  tell: (problem) => show(at("inside-problem"), problem && { ...problem, wait: 0 }, look),
 });
 
 // ---- the models ----

@@ -163,13 +163,15 @@ class Viewer {
       const examples = this.data.content.examples;
       if (!examples.length) throw new Error("the document holds no example");
       this.state.example = clamp(Number(this.state.example) || 0, 0, examples.length - 1);
-      this.example = await this.data.example(this.state.example);
+      const wanted = this.state.example, example = await this.data.example(wanted);
+      if (this.closing.signal.aborted || this.state.example !== wanted) return;  // another was chosen meanwhile
+      this.example = example;
       this.tellTexts();
       this.pointed = { q: null, k: null };
       this.draw();
       this.root.dataset.example = this.state.example;
     });
-    this.root.dataset.ready = "true";
+    if (!this.closing.signal.aborted) this.root.dataset.ready = "true";
   }
 
   tellTexts() {
