@@ -29,6 +29,7 @@ from regard.serve.state import Serving, given_key
 from regard.view.page import SCRIPTS, STYLE, attention_page, part
 
 PAGE = Path(__file__).parent / "page"
+PLACES = {"index.html": "/", "docs.html": "/docs"}  # others are in /page
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 PROBE = "1"  # what /ready translates
 PROBE_SECONDS = 10.0
@@ -94,7 +95,7 @@ async def invalid(request: Request, error: RequestValidationError) -> Response:
 
 async def unknown(request: Request, error: HTTPException) -> Response:
     sentences = {
-        404: "There is nothing at this path: GET /openapi.json says what there is.",
+        404: "There is nothing at this path: GET /docs or /openapi.json says what there is.",
         405: "This path takes another method: GET /openapi.json says which.",
     }
     message = sentences.get(error.status_code, "The body cannot be read: send JSON in UTF-8.")
@@ -155,7 +156,7 @@ def pages(app: FastAPI) -> None:
     saved pages, and `saved.html` is such a page without a document, into which the page puts one."""
     for file in sorted(PAGE.iterdir()):
         if file.suffix in KINDS:
-            page(app, "/" if file.name == "index.html" else f"/page/{file.name}", file.read_bytes(), file.suffix)
+            page(app, PLACES.get(file.name, f"/page/{file.name}"), file.read_bytes(), file.suffix)
     for name in (STYLE, *SCRIPTS):
         page(app, f"/page/viewer/{name}", part(name).encode(), Path(name).suffix)
     page(app, "/page/viewer/saved.html", attention_page().encode(), ".html")

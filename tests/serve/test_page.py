@@ -460,3 +460,18 @@ def test_the_policy_is_strict_and_nothing_breaks_it(visit: Open, server: Server,
     looked_into(tab)
     tab.locator("[data-view=heads]").click()
     assert tab.evaluate("window.broken ?? 'nothing'") == "nothing"
+
+
+def test_the_api_has_a_page_for_readers(visit: Open, server: Server) -> None:
+    tab = visit(server)
+    tab.get_by_role("link", name="API").click()
+    tab.wait_for_selector("body[data-ready]")
+    assert tab.url.endswith("/docs")
+    routes = tab.locator(".route h2").all_inner_texts()
+    said = httpx.get(f"http://127.0.0.1:{server.port}/openapi.json").json()["paths"]
+    assert routes == [f"{method.upper()} {path}" for path, methods in said.items() for method in methods]
+    translate = tab.locator(".route", has_text="POST /v1/translate")
+    names = translate.locator("table").first.locator("tbody > tr > th").all_inner_texts()
+    assert {"text", "beam", "n_best", "glossary"} <= set(names)
+    tab.set_viewport_size({"width": 360, "height": 640})
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 360
