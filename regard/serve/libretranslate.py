@@ -20,7 +20,7 @@ from regard.serve.api import ERRORS
 from regard.serve.limits import Refusal
 from regard.serve.models import Models, Served, matches
 from regard.serve.state import Serving
-from regard.serve.work import Task, Words, begun, note
+from regard.serve.work import MOST, Task, Words, begun, note
 
 
 class Translate(BaseModel):
@@ -28,7 +28,7 @@ class Translate(BaseModel):
     source: str = Field("auto", description="Code of its language, or auto.")
     target: str
     format: str = Field("text", description="Only text.")
-    alternatives: int = Field(0, ge=0, description="Further translations.")
+    alternatives: int = Field(0, ge=0, le=MOST, description="Further translations.")
     api_key: str | None = ""
 
 
@@ -127,13 +127,7 @@ def router(serving: Serving) -> APIRouter:
         async with begun(task, serving.batcher, limits) as work:
             answers = await work.whole()
             best = [work.joined(number, some) for number, some in enumerate(answers)]
-            others = [
-                [
-                    work.joined(number, some, rank)
-                    for rank in range(1, max((len(a.translations) for a in some), default=1))
-                ]
-                for number, some in enumerate(answers)
-            ]
+            others = [work.alternatives(number, some) for number, some in enumerate(answers)]
         found: dict[str, Any] = {"translatedText": best if several else best[0]}
         if asked.alternatives:
             found["alternatives"] = others if several else others[0]

@@ -82,6 +82,9 @@ def test_attention_is_what_capture_gives(translate: Any, model: Translator, sent
         torch.testing.assert_close(torch.tensor(weights), maps[name][0], atol=1e-5, rtol=0)
     (one,) = translate(text=sentences[2], attention=["decoder.layers.1.cross_attn"])["translations"]
     assert [m["name"] for m in one["sentences"][0]["translations"][0]["attention"]] == ["decoder.layers.1.cross_attn"]
+    names = ["decoder.layers.1.cross_attn", "encoder.layers.0.self_attn"]
+    (many,) = translate(text=sentences[2], attention=names * 2000)["translations"]
+    assert [m["name"] for m in many["sentences"][0]["translations"][0]["attention"]] == names, "each once"
 
 
 def test_prefix_and_glossary_are_honoured(translate: Any, model: Translator) -> None:
@@ -130,6 +133,9 @@ REFUSED: list[tuple[dict[str, Any], int, str]] = [
     ({"text": "a", "prefix": "ü"}, 422, "ü"),
     ({"text": "a b " * 101, "attention": True}, 413, "400 allowed"),
     ({"text": "a", "attention": ["encoder"]}, 422, "no attention encoder"),
+    ({"text": "", "attention": ["encoder"]}, 422, "no attention encoder"),
+    ({"text": "a", "attention": ["encoder"], "stream": True}, 422, "no attention encoder"),
+    ({"text": "a", "beam": 1_000_001}, 422, "beam"),
     ({"text": "a\ud800"}, 422, "text"),
 ]  # fmt: skip
 

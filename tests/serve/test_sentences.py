@@ -89,11 +89,33 @@ def plainly(line: str) -> list[tuple[int, int]]:
 
 def test_what_is_looked_at_before_a_stop_is_enough() -> None:
     chance = random.Random(5)
-    pieces = [*sorted(ABBREVIATIONS), "A", "I", "7", "12", "word", "İ", "_", ".", ".", ". ", "! ", "…", ")", " ", "。", "”"]
+    pieces = [
+        *sorted(ABBREVIATIONS),
+        "A",
+        "I",
+        "7",
+        "12",
+        "word",
+        "İ",
+        "_",
+        ".",
+        ".",
+        ". ",
+        "! ",
+        "…",
+        ")",
+        " ",
+        "。",
+        "”",
+    ]
     for _ in range(3000):
         line = "".join(chance.choices(pieces, k=chance.randint(0, 30)))
         assert list(inside(line)) == plainly(line)
-    assert [len(split(text).sentences) for text in ("Seen ca. Ten.", "See o.approx. Ten.", "See xapprox. Ten.")] == [1, 2, 2]
+    assert [len(split(text).sentences) for text in ("Seen ca. Ten.", "See o.approx. Ten.", "See xapprox. Ten.")] == [
+        1,
+        2,
+        2,
+    ]
 
 
 WORST: dict[str, Callable[[int], str]] = {
