@@ -1,5 +1,5 @@
-"""Which language a text is in, without a dependency: the commonest words of some languages (`regard.data.detection`) tell
-what a file is, and the two sides of a corpus, compared with each other, tell to which of them a line belongs."""
+"""Which language a text is in, without a dependency: the commonest words of some languages, by `regard.data.detection`,
+tell what a file is, and the two sides of a corpus, compared with each other, tell to which of them a line belongs."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 import traceback
+from bisect import insort
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -154,7 +155,9 @@ class Batcher:
             self.counted += 1
             futures = [piece.future for piece in pieces]
             order = Order(now if urgent else now + seconds, self.counted, kind, pieces, futures)
-            self.orders = sorted([*self.orders, order])
+            orders = list(self.orders)
+            insort(orders, order)
+            self.orders = orders
             self.waiting += len(pieces)
             self.metrics.queue.set(self.waiting)
             self.changed.notify_all()
@@ -326,7 +329,7 @@ class Stream:
 
     def waiting(self) -> int:
         """How many may join: none where another kind is more urgent. Nothing is locked for a number that only says
-        whether to look closer."""
+        whether to look closer: the list is one that nobody changes."""
         orders = self.batcher.orders
         if not orders or orders[0].kind != self.kind or self.taken >= MOST_JOINING:
             return 0
