@@ -215,7 +215,12 @@ def test_a_model_is_found_by_its_languages(model: Translator) -> None:
     assert models.find("de").name == models.find(target="en").name == models.find(name="run-2").name == "run-2"
     assert models.find("EN", "pt").name == "run-3"
     assert models.languages() == {"en": ["de", "pt-BR"], "de": ["en"]}
-    for asked in ({"source": "en"}, {"source": "fr"}, {"name": "runn"}, {"source": "de", "name": "run"}):
+    long = "x" * 100_000
+    for asked in (
+        {"source": "en"}, {"source": "fr"}, {"name": "runn"}, {"source": "de", "name": "run"}, {"source": long},
+        {"target": long}, {"name": long},
+    ):  # fmt: skip
         with pytest.raises(Refusal) as refusal:
             models.find(**asked)
         assert refusal.value.status == 400
+        assert len(refusal.value.message) < 500, "what was asked is not all said again"
