@@ -25,7 +25,7 @@ ROOMS = {
     "estimators": {"nn", "models", "data", "tasks", "training"},
     "export": {"nn", "models", "data", "decode", "evaluate", "tasks", "training"},
     "reproduce": {"nn", "models", "data", "decode", "evaluate", "tasks", "view", "training"},
-    "serve": {"data", "decode", "training", "doctor", "export", "tasks", "view"},
+    "serve": {"data", "decode", "training", "export", "tasks", "view"},
     "cli": {
         "nn",
         "models",

@@ -11,19 +11,22 @@ import typer
 
 from regard.cli.options import Beam, Device, Weights, given, warn
 from regard.errors import RegardError
+from regard.serve.keys import HIGHEST_RATE, RATE
+from regard.serve.limits import Limits
 
 PANEL = "Limits (all are on)"
 
 keys_app = typer.Typer(help="API keys for regard serve --keys FILE: hashes in a file.", no_args_is_help=True)
 KeyFile = Annotated[Path, typer.Option("--file", help="The file of keys.")]
 KEYS = Path("keys.json")
+LIMITS = Limits()  # for their defaults
 
 
 @keys_app.command("add")
 def add_key(
     name: Annotated[str, typer.Argument(help="Whose key it is.")],
     file: KeyFile = KEYS,
-    rate: Annotated[int, typer.Option("--rate", min=1, help="Requests a minute.")] = 600,
+    rate: Annotated[int, typer.Option("--rate", min=1, max=HIGHEST_RATE, help="Requests a minute.")] = RATE,
 ) -> None:
     """Make a key and print it, once: the file keeps its hash.
 
@@ -85,16 +88,28 @@ def serve(
     batch_tokens: Annotated[
         int, typer.Option("--batch-tokens", min=1, help="Sentences × longest × beam that are searched together.")
     ] = 16_384,
-    max_characters: Annotated[int, limit("Of a request's texts together.")] = 5_000,
-    max_items: Annotated[int, limit("Texts of a request.")] = 64,
-    max_beam: Annotated[int, limit("Beam that a request may ask for.")] = 8,
-    max_n_best: Annotated[int, limit("Translations that a request may ask for.")] = 8,
-    max_body: Annotated[int, limit("Bytes of a request.")] = 262_144,
-    max_queue: Annotated[int, limit("Sentences that wait; beyond it, 429.")] = 2_048,
-    max_requests: Annotated[int, limit("Requests that are answered at once; beyond it, 429.")] = 512,
-    max_seconds: Annotated[int, limit("From a request to its answer; beyond it, 504.")] = 30,
-    read_seconds: Annotated[int, limit("For a request's header to come, and again its body; beyond it, 408.")] = 10,
-    drain_seconds: Annotated[int, limit("From SIGTERM to the end, whatever is left.")] = 60,
+    max_characters: Annotated[int, limit("Of a request's texts together.")] = LIMITS.characters,
+    max_items: Annotated[int, limit("Texts of a request.")] = LIMITS.items,
+    max_beam: Annotated[int, limit("Beam that a request may ask for.")] = LIMITS.beam,
+    max_n_best: Annotated[int, limit("Translations that a request may ask for.")] = LIMITS.n_best,
+    max_sentence: Annotated[
+        int, limit("Characters of a sentence; a longer one is translated in parts.")
+    ] = LIMITS.sentence_characters,
+    max_terms: Annotated[int, limit("Terms of a request's glossary.")] = LIMITS.glossary_terms,
+    max_term: Annotated[
+        int, limit("Characters of a glossary's term or translation; ten times as many of a prefix.")
+    ] = LIMITS.term_characters,
+    max_attention: Annotated[
+        int, limit("Characters whose attention is asked for; twice as many of a given translation.")
+    ] = LIMITS.attention_characters,
+    max_body: Annotated[int, limit("Bytes of a request.")] = LIMITS.body_bytes,
+    max_queue: Annotated[int, limit("Sentences that wait; beyond it, 429.")] = LIMITS.queue,
+    max_requests: Annotated[int, limit("Requests that are answered at once; beyond it, 429.")] = LIMITS.in_flight,
+    max_seconds: Annotated[float, limit("From a request to its answer; beyond it, 504.")] = LIMITS.seconds,
+    read_seconds: Annotated[
+        float, limit("For a request's header to come, and again its body; beyond it, 408.")
+    ] = LIMITS.read_seconds,
+    drain_seconds: Annotated[float, limit("From SIGTERM to the end, whatever is left.")] = LIMITS.drain_seconds,
 ) -> None:
     """Serve models over HTTP: an API, LibreTranslate's API, and a page. docs/serving.md tells all.
 
@@ -116,14 +131,14 @@ def serve(
     from regard.serve.batcher import Batcher
     from regard.serve.guard import LOOPBACK, Access
     from regard.serve.keys import Keyring
-    from regard.serve.limits import Limits
     from regard.serve.metrics import Metrics
     from regard.serve.models import Models, Place, open_served
     from regard.serve.server import listening, loopback, run
     from regard.serve.state import Serving
 
     limits = Limits(
-        characters=max_characters, items=max_items, beam=max_beam, n_best=max_n_best, body_bytes=max_body,
+        characters=max_characters, items=max_items, beam=max_beam, n_best=max_n_best, sentence_characters=max_sentence,
+        glossary_terms=max_terms, term_characters=max_term, attention_characters=max_attention, body_bytes=max_body,
         queue=max_queue, in_flight=max_requests, seconds=max_seconds, read_seconds=read_seconds,
         drain_seconds=drain_seconds,
     )  # fmt: skip

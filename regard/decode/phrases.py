@@ -148,10 +148,14 @@ class Glossary:
         return cls(tuple(entries))
 
     @cached_property
+    def terms(self) -> list[str]:
+        """The longest first."""
+        return sorted(dict.fromkeys(source for source, _ in self.entries), key=len, reverse=True)
+
+    @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """Any term as whole words, whatever its case; of several at a place the longest."""
-        terms = sorted({source for source, _ in self.entries}, key=len, reverse=True)
-        return re.compile("|".join(edged(term) for term in terms), re.IGNORECASE)
+        """Any term as whole words, whatever its case; of several at a place the longest. The group tells which."""
+        return re.compile("|".join(f"{edged(term)}()" for term in self.terms), re.IGNORECASE)
 
     @cached_property
     def translations(self) -> dict[str, str]:
@@ -159,8 +163,14 @@ class Glossary:
 
     def required(self, sentence: str) -> tuple[str, ...]:
         """What a translation of the sentence must contain: each term's translation once."""
-        found = self.pattern.findall(sentence) if self.entries else []
-        return tuple(dict.fromkeys(self.translations[term.casefold()] for term in found))
+        found = self.pattern.finditer(sentence) if self.entries else ()
+        return tuple(dict.fromkeys(map(self.translation, found)))
+
+    def translation(self, match: re.Match[str]) -> str:
+        """Of what was found; where its case folds to no term, as that of İstanbul does not fold to istanbul, of the
+        term that it was found by."""
+        by = self.terms[(match.lastindex or 0) - 1]
+        return self.translations.get(match[0].casefold()) or self.translations[by.casefold()]
 
 
 def edged(phrase: str) -> str:

@@ -30,7 +30,7 @@ from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.families import step_of
 from regard.models.stepping import ModelStep
 from regard.models.transformer import a_transformer
-from regard.nn.attention import capture, recording
+from regard.nn.attention import attentions, capture, recording
 from regard.nn.layout import Packed, Padded
 
 
@@ -395,6 +395,11 @@ class Translator:
         with capture(self.model) as maps:
             logits = self.feed([translation.source_tokens], [translation.target_tokens])
         return {path: weights[0] for path, weights in maps.items()}, logits[0]
+
+    @property
+    def attentions(self) -> list[str]:
+        """The module paths of the attentions that `attend` tells."""
+        return list(attentions(self.model))
 
     def given(self, source: str, target: str) -> Translation:
         """A translation that somebody else has made, to be looked into as one of the model's own."""

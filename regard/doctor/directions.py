@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from regard.data.detection import WORDS
 from regard.data.languages import language_of, main_code, name_of
 from regard.data.scripts import Script, script_of
 from regard.doctor.findings import Finding, Where, at_lines, examples_of, examples_of_pairs
-from regard.doctor.languages import WORDS, Profile, identify, main_script, sampled
+from regard.doctor.languages import Profile, identify, main_script, sampled
 from regard.doctor.texts import Bitext, Side
 
 

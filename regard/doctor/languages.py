@@ -1,5 +1,5 @@
-"""Which language a text is in, without a dependency: the commonest words of some languages tell what a file is, and the
-two sides of a corpus, compared with each other, tell to which of them a line belongs."""
+"""Which language a text is in, without a dependency: the commonest words of some languages, by `regard.data.detection`,
+tell what a file is, and the two sides of a corpus, compared with each other, tell to which of them a line belongs."""
 
 from __future__ import annotations
 
@@ -10,41 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_letters
 
+from regard.data.detection import WORDS, words
 from regard.data.languages import name_of
 from regard.data.scripts import LANGUAGES, SCRIPTS
 from regard.doctor.findings import Finding, at_lines, examples_of, examples_of_pairs, grade, share
 from regard.doctor.texts import Bitext, Side, Sought, scan
-
-COMMON = {
-    "en": "the of and to in a is that it for was on with as are be by this at an his from not have were which their "
-    "you he she they we has been will would there but all one",
-    "de": "der die und das den von zu mit sich des auf für ist im dem nicht ein eine als auch es an werden aus er hat "
-    "dass sie nach wird bei einer um am sind noch wie einem über einen so zum war haben nur oder ich wir",
-    "fr": "le la les de des et à en un une du dans que qui est pour pas sur au par plus ne se il elle ce sont avec son "
-    "sa aux cette ou nous vous ont été mais leur je",
-    "es": "de la que el en y a los se del las un por con no una su para es al lo como más o pero sus le ha este son "
-    "está también fue muy hay desde todo nos",
-    "it": "di che e il la un a per in una è non del si da con i le al della sono dei alla nel più anche gli lo come "
-    "ma su delle ha o nella questo degli dal",
-    "pt": "de a o que e do da em um para com não uma os no se na por mais as dos como mas ao ele das à seu sua ou ser "
-    "quando muito nos já eu também só pelo são foi",
-    "nl": "de het een en van in is dat op te zijn voor met die niet aan er om ook als dan maar bij nog naar uit ze hij "
-    "wordt door heeft worden over ik wij deze",
-    "sv": "och att det i en som på är av för med till den har de inte om ett han men var jag sig från vi så kan när "
-    "hon under också efter eller nu",
-    "da": "og i at det er en til på af for de med som den ikke har et der om han var jeg fra vi så kan men når hun "
-    "efter også eller nu blev",
-    "cs": "se na je v že s z do to o i jako za ve po který které ale si by pro jsou od k byl jeho jsem už před která "
-    "než nebo ze při není",
-    "pl": "w i na z się do nie że to jest o jak po za od przez ale dla ich co być tym przy są jego który która tak "
-    "oraz także może już",
-    "ro": "de și în a la cu o pe că nu din se un este care pentru mai sau ca fi au fost prin după sunt al ale dar",
-    "hu": "a az és hogy nem is egy van ez de meg csak volt már mint még ha el ki azt lesz kell vagy minden",
-    "fi": "ja on ei se että oli hän ovat mutta kun myös joka niin kuin ole sen tai jos hänen mitä voi",
-    "ru": "и в не на что с он как это по но из у за от то все она так его же был о для мы вы",
-}
-WORDS = {language: frozenset(words.split()) for language, words in COMMON.items()}
-WORD = re.compile(r"[^\W\d_]+")
 
 HOMOGLYPHS = re.compile("[\u0370-\u052f](?:(?<=[A-Za-z].)|(?=[A-Za-z]))")
 LATIN = ascii_letters
@@ -53,10 +23,6 @@ SAMPLE = 20_000  # lines from which a side's words are learned
 LOOKED_AT = 150_000  # lines whose language is judged; of more, every so many-th
 SURE = 6.0  # log-odds at which a line belongs to the other side
 TOLERATED = 0.0002  # share of lines in another language that is normal: quotations, titles, names
-
-
-def words(line: str) -> list[str]:
-    return WORD.findall(line.lower())
 
 
 def sampled(lines: Sequence[str], most: int = SAMPLE) -> Sequence[str]:

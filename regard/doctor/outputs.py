@@ -6,8 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from regard.data.detection import words
 from regard.doctor.findings import Finding, at_lines, examples_of_pairs, grade
-from regard.doctor.languages import SURE, Profile, words
+from regard.doctor.languages import SURE, Profile
 
 LOOP = re.compile(r"(?:^|\s)(\S+(?:\s+\S+){0,7}?)(?:\s+\1){3,}(?=\W|$)")  # the same words four times in a row
 TIGHT_LOOP = re.compile(r"([^\W\d_]{2,8}?)\1{5,}|(\S)\2{15,}")

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from regard.data.detection import words
 from regard.doctor.alignment import COPYING
 from regard.doctor.findings import Finding, at_lines, examples_of, examples_of_pairs, grade, share
-from regard.doctor.languages import words
 from regard.doctor.texts import Bitext
 
 FAR = 8.0  # standard deviations of Gale & Church's length model

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from regard.data.detection import words
 from regard.data.near import near
 from regard.doctor.characters import style
 from regard.doctor.findings import Finding, at_lines, examples_of, grade
-from regard.doctor.languages import words
 from regard.doctor.texts import Bitext
 
 FEWEST_WORDS, FEWEST_LETTERS = 3, 8  # of a sentence that can leak; shorter ones meet by chance

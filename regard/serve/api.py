@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
+from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
@@ -15,12 +16,14 @@ from torch import Tensor
 
 from regard.decode.translator import Translation, links_of
 from regard.errors import nearest
-from regard.serve.batcher import Answer, Maps
+from regard.serve.batcher import Answer
 from regard.serve.limits import Refusal
 from regard.serve.models import Served
 from regard.serve.state import Serving
-from regard.serve.work import Task, Words, Work, begun, note
+from regard.serve.work import Count, Task, Words, Work, begun, note
 from regard.view import attention_document
+
+Made = TypeVar("Made")
 
 LOOKED_AT = 0.02  # the least weight that an alignment tells
 
@@ -40,8 +43,8 @@ class TranslateRequest(Strict):
     source: str | None = Field(None, description="Code of its language; may be left out where only one is served.")
     target: str | None = Field(None, description="Code of the language of the translation; likewise.")
     model: str | None = Field(None, description="Name of a model, in place of languages.")
-    beam: Annotated[int, Field(ge=1)] | None = Field(None, description="Beam size; 1 is greedy search.")
-    n_best: int = Field(1, ge=1, description="Translations of each sentence, best first.")
+    beam: Count | None = Field(None, description="Beam size; 1 is greedy search.")
+    n_best: Count = Field(1, description="Translations of each sentence, best first.")
     scores: bool = Field(False, description="Give each sentence's score and log-probability.")
     alignments: bool = Field(False, description="Give word alignments.")
     attention: bool | list[str] = Field(False, description="Give attention weights: all, or those of some modules.")
@@ -61,7 +64,7 @@ class AttentionRequest(Strict):
     source: str | None = Field(None, description="As of a translation.")
     target: str | None = Field(None, description="As of a translation.")
     model: str | None = Field(None, description="As of a translation.")
-    beam: Annotated[int, Field(ge=1)] | None = Field(None, description="As of a translation.")
+    beam: Count | None = Field(None, description="As of a translation.")
     translation: Words | None = Field(
         None, description="What the model is made to say of the text, which is then not cut; if none, what it says."
     )
@@ -168,7 +171,9 @@ def answer_of(sentence: str, answer: Answer, asked: TranslateRequest, served: Se
         if asked.alignments:
             one["alignment"] = alignment_of(translation, answer.looks[number], served)
         if asked.attention is not False:
-            one["attention"] = attention_of(translation, answer.maps[number], asked.attention, served)
+            maps = answer.maps[number]
+            names = dict.fromkeys(asked.attention) if isinstance(asked.attention, list) else maps
+            one["attention"] = [attention_of(translation, name, maps[name], served) for name in names if name in maps]
         found.append(one)
     cut = answer.translations[0].cut
     return {"source": sentence, "translations": found} | ({"cut": cut} if cut else {})
@@ -185,50 +190,66 @@ def alignment_of(translation: Translation, looks: Tensor, served: Served) -> dic
     }
 
 
-def attention_of(
-    translation: Translation, maps: Maps, wanted: bool | list[str], served: Served
-) -> list[dict[str, Any]]:
-    for name in wanted if isinstance(wanted, list) and maps else ():
-        if name not in maps:
+def attention_of(translation: Translation, name: str, given: Tensor, served: Served) -> dict[str, Any]:
+    weights = given.float().cpu().numpy()
+    rows, columns = served.plain.axes(translation, name)
+    packed = base64.b64encode(weights.astype("<f4", copy=False).tobytes()).decode("ascii")
+    return {"name": name, "rows": rows, "columns": columns, "shape": list(weights.shape), "weights": packed}
+
+
+def check_names(asked: TranslateRequest, served: Served) -> None:
+    """Refuse an attention that the model does not have, before anything is searched for."""
+    known = served.plain.attentions if served.sees else []
+    for name in asked.attention if isinstance(asked.attention, list) and known else ():
+        if name not in known:
+            shown = name[:100]
             raise Refusal(
-                422, f"{served.name} has no attention {name}{nearest(name, maps)}: there is {', '.join(maps)}."
+                422, f"{served.name} has no attention {shown}{nearest(shown, known)}: there is {', '.join(known)}."
             )
-    chosen = wanted if isinstance(wanted, list) else list(maps)
-    found = []
-    for name in chosen if maps else ():
-        weights = maps[name].float().cpu().numpy()
-        rows, columns = served.plain.axes(translation, name)
-        packed = base64.b64encode(weights.astype("<f4", copy=False).tobytes()).decode("ascii")
-        found.append({"name": name, "rows": rows, "columns": columns, "shape": list(weights.shape), "weights": packed})
-    return found
 
 
 def text_of(work: Work, number: int, answers: Sequence[Answer], asked: TranslateRequest) -> dict[str, Any]:
     text: dict[str, Any] = {"text": work.joined(number, answers)}
     if asked.n_best > 1:
-        most = max((len(answer.translations) for answer in answers), default=1)
-        text["alternatives"] = [work.joined(number, answers, rank) for rank in range(1, most)]
+        text["alternatives"] = work.alternatives(number, answers)
     if asked.n_best > 1 or asked.scores or asked.alignments or asked.attention is not False:
         sentences = zip(work.texts[number].sentences, answers, strict=True)
         text["sentences"] = [answer_of(sentence, answer, asked, work.task.served) for sentence, answer in sentences]
     return text
 
 
+def whole_answer(work: Work, answers: Sequence[Sequence[Answer]], asked: TranslateRequest) -> Response:
+    served = work.task.served
+    texts = [text_of(work, number, some, asked) for number, some in enumerate(answers)]
+    return JSONResponse({"model": served.name, "source": served.source, "target": served.target, "translations": texts})
+
+
+async def built(make: Callable[[], Made], asked: TranslateRequest) -> Made:
+    """An answer, or a line of it. Weights make a large one, during which other requests must be heard."""
+    return make() if asked.attention is False else await asyncio.to_thread(make)
+
+
 async def lines(work: Work, asked: TranslateRequest) -> AsyncIterator[bytes]:
     """The answer as lines of JSON: a sentence each with what stands before it, the end of each text, and {"done": true}
     or an error. The texts are these lines' "before" and first translations, one after the other."""
     for number, (text, futures) in enumerate(zip(work.texts, work.waiting, strict=True)):
-        for place, (sentence, future) in enumerate(zip(text.sentences, futures, strict=True)):
+        for place, future in enumerate(futures):
             try:
                 answer = await work.answer(future)
-                line = answer_of(sentence, answer, asked, work.task.served)
             except Refusal as refusal:
                 yield json_line({"error": refusal.message, "status": refusal.status})
                 return
-            before = text.gaps[place] or (work.glue if place else "")
-            yield json_line({"text": number, "before": before, **line})
+            yield await built(partial(sentence_line, work, number, place, answer, asked), asked)
         yield json_line({"text": number, "after": text.gaps[-1]})
     yield json_line({"done": True})
+
+
+def sentence_line(work: Work, number: int, place: int, answer: Answer, asked: TranslateRequest) -> bytes:
+    text = work.texts[number]
+    before = text.gaps[place] or (work.glue if place else "")
+    return json_line(
+        {"text": number, "before": before, **answer_of(text.sentences[place], answer, asked, work.task.served)}
+    )
 
 
 def json_line(content: dict[str, Any]) -> bytes:
@@ -238,9 +259,7 @@ def json_line(content: dict[str, Any]) -> bytes:
 def router(serving: Serving) -> APIRouter:
     routes = APIRouter(prefix="/v1", tags=["regard"])
 
-    @routes.post(
-        "/translate", response_model=TranslateResponse, responses=STREAMED | ERRORS, response_model_exclude_none=True
-    )
+    @routes.post("/translate", response_model=TranslateResponse, responses=STREAMED | ERRORS)
     async def translate(asked: TranslateRequest, request: Request) -> Response:
         """Translate a text or several. A text is cut into sentences, which are translated one by one, and put together
         with its own spacing. With `stream` the answer is application/x-ndjson."""
@@ -251,14 +270,12 @@ def router(serving: Serving) -> APIRouter:
             asked.glossary, asked.alignments, asked.attention is not False, asked.split, asked.deadline,
         )  # fmt: skip
         note(request.state, task, serving.log_text)
+        check_names(asked, served)
         if asked.stream:
             return await streamed(task, asked)
         async with begun(task, serving.batcher, serving.limits) as work:
             answers = await work.whole()
-            texts = [text_of(work, number, some, asked) for number, some in enumerate(answers)]
-        return JSONResponse(
-            {"model": served.name, "source": served.source, "target": served.target, "translations": texts}
-        )
+        return await built(partial(whole_answer, work, answers, asked), asked)
 
     async def streamed(task: Task, asked: TranslateRequest) -> Response:
         manager = begun(task, serving.batcher, serving.limits)
@@ -289,7 +306,7 @@ def router(serving: Serving) -> APIRouter:
         views = [answer.view for answer in answers if answer.view]
         if not views:
             raise Refusal(422, "The text has nothing that the model reads: send a sentence.")
-        return JSONResponse(await asyncio.to_thread(attention_document, *views))
+        return await asyncio.to_thread(lambda: JSONResponse(attention_document(*views)))
 
     @routes.get("/models", response_model=ModelList)
     async def models() -> dict[str, Any]:

@@ -8,8 +8,8 @@ the budget:
 
 Others of the kind join the search while it goes on (`regard.decode.joining`), unless one of another kind is more
 urgent; where the search cannot be joined (another engine, alignments, wishes) they are the next batch, which gathers
-meanwhile. A long text so delays a short one by a little, whoever sent it. What has waited past its deadline is not
-begun.
+meanwhile. A long text so delays a short one by a little, whoever sent it. A request that ends, because its deadline is
+past or its client gone, cancels what of it is not begun.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Batcher:
     ) -> None:
         self.models, self.limits, self.metrics = models, limits, metrics
         self.batch_tokens, self.complain = batch_tokens, complain
-        self.orders: list[Order] = []  # the most urgent first
+        self.orders: list[Order] = []  # the most urgent first; a change makes a new list, so that one may look unlocked
         self.waiting = self.counted = 0
         self.busy = self.stopped = self.draining = False
         self.changed = threading.Condition()
@@ -155,7 +155,9 @@ class Batcher:
             self.counted += 1
             futures = [piece.future for piece in pieces]
             order = Order(now if urgent else now + seconds, self.counted, kind, pieces, futures)
-            insort(self.orders, order)
+            orders = list(self.orders)
+            insort(orders, order)
+            self.orders = orders
             self.waiting += len(pieces)
             self.metrics.queue.set(self.waiting)
             self.changed.notify_all()
@@ -166,8 +168,7 @@ class Batcher:
         with self.changed:
             self.waiting -= len(order.pieces)
             order.pieces.clear()
-            if order in self.orders:
-                self.orders.remove(order)
+            self.orders = [other for other in self.orders if other is not order]
             self.metrics.queue.set(self.waiting)
 
     def work(self) -> None:
@@ -252,7 +253,9 @@ class Batcher:
         translator = self.models[kind.model].translator
         try:
             translate_as_they_come(translator, stream, kind.n_best, **dict(kind.options))
-        except Exception:
+        except Exception as error:
+            if not isinstance(error, RegardError):  # which the sentence that it is about will be told
+                self.failed(error)
             with self.changed:
                 left = list(stream.active.values()) or self.take(kind)
             self.translate(kind, left)
@@ -288,10 +291,13 @@ class Batcher:
         """What is said of a sentence whose search failed."""
         if isinstance(error, RegardError):
             return Refusal(422, str(error))
+        self.failed(error)
+        return Refusal(500, f"The translation failed with {type(error).__name__}.")
+
+    def failed(self, error: Exception) -> None:
         self.metrics.failures.inc()
         frames = "".join(traceback.format_tb(error.__traceback__)[-4:])
         self.complain(f"A translation failed with {type(error).__name__}:\n{frames}")  # the rest may have text
-        return Refusal(500, f"The translation failed with {type(error).__name__}.")
 
     def search(self, kind: Kind, batch: list[Piece]) -> list[Answer]:
         served = self.models[kind.model]
@@ -323,7 +329,7 @@ class Stream:
 
     def waiting(self) -> int:
         """How many may join: none where another kind is more urgent. Nothing is locked for a number that only says
-        whether to look closer."""
+        whether to look closer: the list is one that nobody changes."""
         orders = self.batcher.orders
         if not orders or orders[0].kind != self.kind or self.taken >= MOST_JOINING:
             return 0

@@ -1,7 +1,8 @@
 """API keys: a file of their hashes, and how many requests a minute each may make.
 
 A key is 256 random bits, so that a plain SHA-256 of it cannot be searched backwards; the key itself is printed once and
-kept nowhere. The file is read again when it has changed: a key that is removed ends within a second.
+kept nowhere. The file is read again when it has changed: a key that is removed ends within a second. A file that is
+gone or damaged ends none, lest a slip of the hand shuts everybody out; the log says so.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import secrets
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,6 +25,8 @@ from regard.serve.limits import Refusal
 
 PREFIX = "regard_"
 RATE = 600  # requests a minute, unless another rate is given
+HIGHEST_RATE = 1_000_000
+HASH = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -33,25 +38,38 @@ class Key:
 
 
 def hashed(key: str) -> str:
-    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()  # JSON may bring half of a surrogate pair
 
 
 def read(file: Path) -> list[Key]:
     try:
         entries = json.loads(file.read_text(encoding="utf-8"))["keys"]
-        return [Key(str(one["name"]), str(one["hash"]), int(one["rate"]), str(one["created"])) for one in entries]
+        keys = [Key(str(one["name"]), str(one["hash"]), int(one["rate"]), str(one["created"])) for one in entries]
     except FileNotFoundError:
-        raise RegardError(
-            f"There is no file of keys {file}: make one with regard keys add NAME --file {file}."
-        ) from None
-    except (ValueError, KeyError, TypeError):
+        raise missing(file) from None
+    except (ValueError, KeyError, TypeError, OverflowError):
         raise RegardError(f"{file} is damaged: it is no file of keys.") from None
+    for key in keys:
+        if not 1 <= key.rate <= HIGHEST_RATE:
+            raise RegardError(
+                f"{file}: the rate of {key.name} must be from 1 to {HIGHEST_RATE:,} requests a minute. To end a key, "
+                f"remove it: regard keys remove {key.name} --file {file}."
+            )
+        if not HASH.fullmatch(key.hash):
+            raise RegardError(f"{file} is damaged: the hash of {key.name} is no SHA-256.")
+    return keys
+
+
+def missing(file: Path) -> RegardError:
+    return RegardError(f"There is no file of keys {file}: make one with regard keys add NAME --file {file}.")
 
 
 def write(file: Path, keys: list[Key]) -> None:
-    """In one move, readable by its owner alone."""
+    """In one move, readable by its owner alone; what an interrupted write has left is not written on, since others may
+    be able to read it."""
     part = file.with_name(f"{file.name}.part")
-    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as out:
+    part.unlink(missing_ok=True)
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
         out.write(json.dumps({"keys": [vars(key) for key in keys]}, indent=1) + "\n")
         out.flush()
         os.fsync(out.fileno())
@@ -93,25 +111,39 @@ class Keyring:
     buckets: dict[str, Bucket] = field(default_factory=dict)
     version: tuple[int, int] = (0, 0)
     looked: float = float("-inf")
+    complain: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True)
+    trouble: str = ""  # what was complained of last
 
     def __post_init__(self) -> None:
-        self.keys = read(self.file)
-        self.version = self.stamp()
+        self.load()
+
+    def load(self) -> None:
+        """Read the file where it has changed. Its stamp is taken first: what changes while it is read is read again."""
+        version = self.stamp()
+        if version != self.version:
+            self.keys, self.version = read(self.file), version
 
     def stamp(self) -> tuple[int, int]:
-        status = self.file.stat()
+        try:
+            status = self.file.stat()
+        except FileNotFoundError:
+            raise missing(self.file) from None
         return status.st_mtime_ns, status.st_ino
 
     def refresh(self) -> None:
-        """Read the file again where it has changed. One that is gone or damaged leaves the keys as they are."""
+        """Look at the file once a second. One that is gone or damaged leaves the keys as they are, and is complained of
+        once."""
         if self.clock() - self.looked < 1.0:
             return
         self.looked = self.clock()
+        trouble = ""
         try:
-            if self.stamp() != self.version:
-                self.keys, self.version = read(self.file), self.stamp()
-        except (OSError, RegardError):
-            return
+            self.load()
+        except (OSError, RegardError) as error:
+            trouble = f"The keys stay as they were, since their file cannot be read. {error}"
+        if trouble and trouble != self.trouble:
+            self.complain(trouble)
+        self.trouble = trouble
 
     def find(self, given: str) -> Key:
         self.refresh()

@@ -13,14 +13,13 @@ from urllib.parse import parse_qsl
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field, ValidationError
 
+from regard.data.detection import likeliest
 from regard.data.languages import NAMES, main_code
-from regard.data.scripts import Script, script_of
-from regard.doctor.languages import WORDS, words
 from regard.serve.api import ERRORS
 from regard.serve.limits import Refusal
-from regard.serve.models import Models, Served, matches
+from regard.serve.models import Served, matches
 from regard.serve.state import Serving
-from regard.serve.work import Task, Words, begun, note
+from regard.serve.work import MOST, Task, Words, begun, note
 
 
 class Translate(BaseModel):
@@ -28,7 +27,7 @@ class Translate(BaseModel):
     source: str = Field("auto", description="Code of its language, or auto.")
     target: str
     format: str = Field("text", description="Only text.")
-    alternatives: int = Field(0, ge=0, description="Further translations.")
+    alternatives: int = Field(0, ge=0, le=MOST, description="Further translations.")
     api_key: str | None = ""
 
 
@@ -83,22 +82,6 @@ def language(code: str) -> dict[str, str]:
     return {"code": code, "name": NAMES.get(main_code(code), code)}
 
 
-def likely(models: Models, text: str) -> list[tuple[str, float]]:
-    """The served source languages, the likeliest first, with a confidence of 0 to 100."""
-    return sorted(((code, confidence(code, text)) for code in models.languages()), key=lambda pair: -pair[1])
-
-
-def confidence(code: str, text: str) -> float:
-    found, main = words(text), main_code(code)
-    names = script_of(main)
-    script = Script(names) if names else None
-    if not found or (script and script.share(text) < 0.5):
-        return 0.0
-    if script and not script.latin:
-        return round(100 * script.share(text), 1)
-    return round(100 * sum(word in WORDS.get(main, ()) for word in found) / len(found), 1)
-
-
 def router(serving: Serving) -> APIRouter:
     routes = APIRouter(tags=["LibreTranslate"])
     models, limits = serving.models, serving.limits
@@ -107,7 +90,7 @@ def router(serving: Serving) -> APIRouter:
         """The model, and the confidence in the language where that was to be found out."""
         if asked.source.lower() != "auto":
             return models.find(asked.source, asked.target), None
-        for code, sureness in likely(models, sample):
+        for code, sureness in likeliest(models.languages(), sample):
             if any(matches(asked.target, target) for target in models.languages()[code]):
                 return models.find(code, asked.target), sureness
         raise Refusal(400, f"Nothing is translated to {asked.target[:100]} here: GET /languages lists what is.")
@@ -127,13 +110,7 @@ def router(serving: Serving) -> APIRouter:
         async with begun(task, serving.batcher, limits) as work:
             answers = await work.whole()
             best = [work.joined(number, some) for number, some in enumerate(answers)]
-            others = [
-                [
-                    work.joined(number, some, rank)
-                    for rank in range(1, max((len(a.translations) for a in some), default=1))
-                ]
-                for number, some in enumerate(answers)
-            ]
+            others = [work.alternatives(number, some) for number, some in enumerate(answers)]
         found: dict[str, Any] = {"translatedText": best if several else best[0]}
         if asked.alternatives:
             found["alternatives"] = others if several else others[0]
@@ -154,7 +131,7 @@ def router(serving: Serving) -> APIRouter:
         serving.admit(request, asked.api_key or "")
         if len(asked.q) > limits.characters:
             raise Refusal(413, f"{len(asked.q):,} characters are more than the {limits.characters:,} allowed here.")
-        return [{"confidence": sureness, "language": code} for code, sureness in likely(models, asked.q)]
+        return [{"confidence": sureness, "language": code} for code, sureness in likeliest(models.languages(), asked.q)]
 
     @routes.get("/frontend/settings")
     async def settings() -> dict[str, Any]:

@@ -22,7 +22,7 @@ class Refusal(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """All of them are on; each is an option of `regard serve`. Times are in seconds."""
+    """All of them are on; each is an option of `regard serve`."""
 
     characters: int = 5_000  # of all texts of a request together
     items: int = 64  # texts of a request
@@ -31,13 +31,13 @@ class Limits:
     sentence_characters: int = 600  # a longer sentence is translated in parts
     glossary_terms: int = 32
     term_characters: int = 100  # of a glossary's term or translation; a prefix may have ten times as many
-    attention_characters: int = 400  # of a text whose attention is asked for
+    attention_characters: int = 400  # of a text whose attention is asked for; a given translation may have twice that
     body_bytes: int = 262_144
-    read_seconds: float = 10.0  # until a request's header has come, and again its body
+    read_seconds: float = 10  # until a request's header has come, and again its body
     queue: int = 2_048  # sentences that wait
     in_flight: int = 512  # requests
-    seconds: float = 30.0  # from a request to its answer; a request may ask for less
-    drain_seconds: float = 60.0  # from SIGTERM to the end, whatever is left
+    seconds: float = 30  # from a request to its answer; a request may ask for less
+    drain_seconds: float = 60  # from SIGTERM to the end, whatever is left
 
     def __post_init__(self) -> None:
         for item in fields(self):

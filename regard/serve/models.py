@@ -144,14 +144,16 @@ class Models:
     def find(self, source: str | None = None, target: str | None = None, name: str | None = None) -> Served:
         """The first model that is as asked; what is left open may be anything, if only one model is meant."""
         if name is not None and name not in self.models:
-            raise Refusal(400, f"There is no model {name}{nearest(name, self.models)}: GET /v1/models lists them.")
+            shown = name[:100]
+            raise Refusal(400, f"There is no model {shown}{nearest(shown, self.models)}: GET /v1/models lists them.")
         fitting = [
             served for served in self
             if name in (None, served.name) and matches(source, served.source) and matches(target, served.target)
         ]  # fmt: skip
         if not fitting:
             pairs = ", ".join(f"{served.source} to {served.target}" for served in self)
-            raise Refusal(400, f"Not translated here: {source or 'any'} to {target or 'any'}. There is {pairs}.")
+            asked = f"{(source or 'any')[:100]} to {(target or 'any')[:100]}"
+            raise Refusal(400, f"Not translated here: {asked}. There is {pairs}.")
         if len({(served.source, served.target) for served in fitting}) > 1:
             pairs = ", ".join(f"{served.source} to {served.target}" for served in fitting)
             raise Refusal(400, f"Say source and target: there is {pairs}.")

@@ -4,6 +4,10 @@ A line ends a sentence. Inside a line so does a full stop, question or exclamati
 closes after it, where white space and then anything but a small letter follow; not after an abbreviation, an initial or
 a number of one or two digits ("am 3. Mai"). The marks of Chinese and Japanese end one without white space. What is
 longer than a model should see at once is cut after a comma or the like, else at white space, else anywhere.
+
+Whoever sends a text chooses it, so the work must grow with its length and no faster: a pattern goes over a run of marks
+or of white space once and gives nothing of it back (`++`), and of what stands before a full stop only as much is looked
+at as an abbreviation may have.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 CLOSING = "\"'”’»«)\\]}›"
-END = re.compile(rf"(?:[.!?…]+[{CLOSING}]*(?=\s+[^\sa-zà-öø-ÿ])|[。！？．]+[」』”’）]*)")
+END = re.compile(rf"(?:(?<![.!?…])[.!?…]++[{CLOSING}]*+(?=\s++[^\sa-zà-öø-ÿ])|[。！？．]++[」』”’）]*+)")
 LINE = re.compile(r"[^\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 BEFORE_STOP = re.compile(r"([^\W_]+(?:\.[^\W_]+)*)\.$")
 CUTS = (re.compile(r"[,;:，；：、]\s*"), re.compile(r"\s+"))
@@ -23,6 +27,9 @@ ABBREVIATED = (
     "m mm mme mlle p.ex env av e.g i.e cf u.s u.k a.m p.m"
 )
 ABBREVIATIONS = frozenset(ABBREVIATED.split())
+# The stop, the longest abbreviation, and two more characters: they show where a longer word, or one with a stop before
+# its last part, goes on to the left.
+BEFORE = max(map(len, ABBREVIATIONS)) + 3
 
 
 @dataclass(frozen=True)
@@ -59,16 +66,16 @@ def inside(line: str) -> Iterator[tuple[int, int]]:
     """Where the sentences of a line begin and end."""
     begin = 0
     for match in END.finditer(line):
-        if match[0] == "." and not closes(line[begin : match.end()]):
+        if match[0] == "." and not closes(line[max(begin, match.end() - BEFORE) : match.end()]):
             continue
         yield begin, match.end()
         begin = match.end()
     yield begin, len(line)
 
 
-def closes(sentence: str) -> bool:
-    """Whether the full stop at the end of these words is more than a part of the last."""
-    found = BEFORE_STOP.search(sentence)
+def closes(end: str) -> bool:
+    """Whether the full stop at this end of a sentence is more than a part of its last word."""
+    found = BEFORE_STOP.search(end)
     if not found:
         return True
     word = found[1]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 from regard.data.scripts import unspaced
 from regard.decode.phrases import Glossary
@@ -31,7 +31,10 @@ def whole(text: str) -> str:
     return text
 
 
+MOST = 1_000_000  # of any number in a request, whatever a server allows: Python does not write out numbers without end
+
 Words = Annotated[str, AfterValidator(whole)]
+Count = Annotated[int, Field(ge=1, le=MOST)]
 
 
 @dataclass(frozen=True)
@@ -82,8 +85,6 @@ class Task:
             raise Refusal(422, f"{self.served.name} is an export, which gives no alignments and no attention.")
         if (self.prefix.strip() or self.terms) and not self.served.sees:
             raise Refusal(422, f"{self.served.name} is an export, which takes no prefix and no glossary.")
-        if self.seconds is not None and not self.seconds > 0:
-            raise Refusal(422, "The deadline must be above 0 seconds.")
 
     def kind(self) -> Kind:
         options = () if self.beam is None else (("beam_size", self.beam),)
@@ -124,6 +125,11 @@ class Work:
         """Text `number` with the translations of this rank; a sentence that has fewer gives its last."""
         best = [answer.translations[min(rank, len(answer.translations) - 1)].text for answer in answers]
         return self.texts[number].filled(best, self.glue)
+
+    def alternatives(self, number: int, answers: Sequence[Answer]) -> list[str]:
+        """Text `number` made of each sentence's second best translation, of each one's third best, and so on."""
+        most = max((len(answer.translations) for answer in answers), default=1)
+        return [self.joined(number, answers, rank) for rank in range(1, most)]
 
     @property
     def glue(self) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from regard.data.detection import WORDS
 from regard.data.languages import NAMES, check_code, language_of, name_of
 from regard.data.scripts import LANGUAGES
-from regard.doctor.languages import WORDS
 from regard.errors import RegardError
 
 

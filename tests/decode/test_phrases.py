@@ -104,6 +104,14 @@ def test_a_glossary_requires_the_translations_of_the_terms_a_sentence_has(tmp_pa
     assert glossary.required("Dogs and concatenation") == ()
 
 
+def test_a_term_is_found_where_its_case_does_not_fold_as_the_texts() -> None:
+    glossary = Glossary((("istanbul", "one"), ("straße", "two"), ("K", "three")))
+    assert glossary.required("İstanbul, İSTANBUL and STRAßE, at 5 \u212a") == ("one", "two", "three")
+    both = Glossary((("istanbul", "one"), ("İstanbul", "two")))
+    assert both.required("İstanbul") == ("two",), "each term for itself where a text has it as it stands"
+    assert both.required("Istanbul") == ("one",)
+
+
 def test_a_damaged_glossary_names_its_line(tmp_path: Path) -> None:
     path = tmp_path / "terms.tsv"
     path.write_text("dog\tHund\ncat Katze\n", encoding="utf-8")

@@ -82,6 +82,9 @@ def test_attention_is_what_capture_gives(translate: Any, model: Translator, sent
         torch.testing.assert_close(torch.tensor(weights), maps[name][0], atol=1e-5, rtol=0)
     (one,) = translate(text=sentences[2], attention=["decoder.layers.1.cross_attn"])["translations"]
     assert [m["name"] for m in one["sentences"][0]["translations"][0]["attention"]] == ["decoder.layers.1.cross_attn"]
+    names = ["decoder.layers.1.cross_attn", "encoder.layers.0.self_attn"]
+    (many,) = translate(text=sentences[2], attention=names * 2000)["translations"]
+    assert [m["name"] for m in many["sentences"][0]["translations"][0]["attention"]] == names, "each once"
 
 
 def test_prefix_and_glossary_are_honoured(translate: Any, model: Translator) -> None:
@@ -130,6 +133,9 @@ REFUSED: list[tuple[dict[str, Any], int, str]] = [
     ({"text": "a", "prefix": "ü"}, 422, "ü"),
     ({"text": "a b " * 101, "attention": True}, 413, "400 allowed"),
     ({"text": "a", "attention": ["encoder"]}, 422, "no attention encoder"),
+    ({"text": "", "attention": ["encoder"]}, 422, "no attention encoder"),
+    ({"text": "a", "attention": ["encoder"], "stream": True}, 422, "no attention encoder"),
+    ({"text": "a", "beam": 1_000_001}, 422, "beam"),
     ({"text": "a\ud800"}, 422, "text"),
 ]  # fmt: skip
 
@@ -239,6 +245,16 @@ def test_other_sites_cannot_use_a_local_server(ask: httpx.Client) -> None:
     assert "--host-name" in rebound.json()["error"]
 
 
+# Every option for a limit, the limit, and another value than it has at first.
+LIMITED = {
+    "max-characters": ("characters", 4001), "max-items": ("items", 61), "max-beam": ("beam", 6),
+    "max-n-best": ("n_best", 5), "max-sentence": ("sentence_characters", 501), "max-terms": ("glossary_terms", 31),
+    "max-term": ("term_characters", 99), "max-attention": ("attention_characters", 301),
+    "max-body": ("body_bytes", 200_001), "max-queue": ("queue", 1001), "max-requests": ("in_flight", 101),
+    "max-seconds": ("seconds", 29), "read-seconds": ("read_seconds", 1), "drain-seconds": ("drain_seconds", 59),
+}  # fmt: skip
+
+
 def test_slow_headers_and_bodies_come_to_an_end(reverser: Path, tmp_path: Path) -> None:
     """With keys, open CORS, another host name and texts in the log, all in one server."""
     from regard.serve import keys
@@ -246,7 +262,7 @@ def test_slow_headers_and_bodies_come_to_an_end(reverser: Path, tmp_path: Path) 
     file = tmp_path / "keys.json"
     key, slow = keys.add(file, "anna"), keys.add(file, "slow", 2)
     options = ["--keys", str(file), "--cors", "https://page.example", "--host-name", "mt.example", "--log-text"]
-    options += ["--read-seconds", "1"]
+    options += [part for name, (_, value) in LIMITED.items() for part in (f"--{name}", str(value))]
     with served(reverser, tmp_path / "log", *options, pair=PAIR) as server:
         with httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=30) as ask:
             body = {"text": "a b c"}
@@ -273,7 +289,8 @@ def test_slow_headers_and_bodies_come_to_an_end(reverser: Path, tmp_path: Path) 
             assert ask.options("/v1/translate", headers=asked).status_code == 200
             other = ask.get("/v1/models", headers={"Origin": "https://evil.example"})
             assert "access-control-allow-origin" not in other.headers
-            assert ask.get("/v1/models", headers={"Host": "mt.example"}).status_code == 200
+            limits = ask.get("/v1/models", headers={"Host": "mt.example"}).json()["limits"]
+            assert limits == dict(LIMITED.values()), "each option is the limit that it says"
         assert "'a b c'" in (tmp_path / "log").read_text()
         begun = [socket.create_connection(("127.0.0.1", server.port), timeout=30) for _ in range(2)]
         begun[0].sendall(b"POST /v1/translate HTTP/1.1\r\nHo")

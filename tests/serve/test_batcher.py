@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from regard.decode.translator import Translator, Wish
-from regard.serve.batcher import Batcher, Kind, Piece
+from regard.serve.batcher import Batcher, Kind, Piece, Stream
 from regard.serve.limits import Limits, Refusal
 from regard.serve.metrics import Metrics
 from regard.serve.models import Models, Place, Served
@@ -106,6 +106,44 @@ def test_what_is_cancelled_is_not_translated(queued: Batcher) -> None:
     assert [piece.text for piece in taken(queued)] == ["c"]
 
 
+def test_a_search_may_look_at_the_queue_while_a_request_is_cancelled(queued: Batcher) -> None:
+    order = queued.submit(GREEDY, ["a", "b"], [Wish()] * 2, 30.0)
+
+    class Meddled(list[Any]):
+        """The request is cancelled between the look whether there is any and the look at the first."""
+
+        def __len__(self) -> int:
+            length = super().__len__()
+            queued.cancel(order)
+            return length
+
+    queued.orders = Meddled(queued.orders)
+    assert Stream(queued, GREEDY).waiting() == 0
+    before = queued.orders
+    submit(queued, GREEDY, ["c"])
+    assert (len(before), len(queued.orders)) == (0, 1), "nor does it grow under somebody's eyes"
+
+
+def test_a_search_that_fails_is_told_and_counted_and_its_sentences_translated(
+    served: dict[str, Served], model: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: Any, **options: Any) -> None:
+        raise ArithmeticError(chr(9731))
+
+    monkeypatch.setattr("regard.serve.batcher.translate_as_they_come", fail)
+    told: list[str] = []
+    queue = Batcher(served, Limits(), Metrics(), complain=told.append)
+    assert queue.joined(BEAM)
+    queue.start()
+    order = queue.submit(BEAM, ["a b c"], [Wish()], 30.0)
+    assert order.futures[0].result(30).translations[0].text == model.translate("a b c")
+    queue.stop()
+    assert len(told) == 1
+    assert "ArithmeticError" in told[0]
+    assert chr(9731) not in told[0], "a message may have somebody's text"
+    assert b"regard_failures_total 1.0" in queue.metrics.text()
+
+
 def test_one_clients_impossible_wish_is_hers_alone(served: dict[str, Served], model: Translator) -> None:
     queue = batcher(served)
     queue.start()
@@ -177,7 +215,12 @@ def test_a_model_is_found_by_its_languages(model: Translator) -> None:
     assert models.find("de").name == models.find(target="en").name == models.find(name="run-2").name == "run-2"
     assert models.find("EN", "pt").name == "run-3"
     assert models.languages() == {"en": ["de", "pt-BR"], "de": ["en"]}
-    for asked in ({"source": "en"}, {"source": "fr"}, {"name": "runn"}, {"source": "de", "name": "run"}):
+    long = "x" * 100_000
+    for asked in (
+        {"source": "en"}, {"source": "fr"}, {"name": "runn"}, {"source": "de", "name": "run"}, {"source": long},
+        {"target": long}, {"name": long},
+    ):  # fmt: skip
         with pytest.raises(Refusal) as refusal:
             models.find(**asked)
         assert refusal.value.status == 400
+        assert len(refusal.value.message) < 500, "what was asked is not all said again"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -13,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.serving import served
+from regard.cli.serve import PANEL, serve
 from regard.serve.limits import Limits
+from regard.serve.work import MOST
 from regard.training.start import fit
 
 PAGE = (Path(__file__).parents[2] / "docs" / "serving.md").read_text(encoding="utf-8")
@@ -55,6 +58,15 @@ def test_every_command_of_the_page_runs(demo: Path, tmp_path: Path) -> None:
 
 
 def test_the_page_has_the_limits_that_there_are() -> None:
-    limits = Limits()
-    for value in (limits.characters, limits.items, limits.body_bytes, limits.beam, limits.n_best, limits.queue):
-        assert re.search(rf"\| {value:,} \|", PAGE), value
+    """Each limit is an option with its default, and each option a row of the table."""
+    found = {
+        name: parameter.default
+        for name, parameter in inspect.signature(serve, eval_str=True).parameters.items()
+        if any(
+            getattr(part, "rich_help_panel", "") == PANEL for part in getattr(parameter.annotation, "__metadata__", ())
+        )
+    }
+    assert sorted(found.values()) == sorted(vars(Limits()).values())
+    rows = {option: value for value, option in re.findall(r"^\|[^|]*\| ([\d,]+) \| `(--[a-z-]+)` \|", PAGE, flags=re.M)}
+    assert rows == {f"--{name.replace('_', '-')}": f"{value:,}" for name, value in found.items()}
+    assert f"{MOST:,}" in PAGE

@@ -8,6 +8,8 @@ import json
 import random
 import re
 import socket
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -20,14 +22,17 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from benchmarks.serving import Server, metrics
+from benchmarks.serving import Server, metrics, served
+from regard.serve import keys
 
 NASTY = [
     "", "\x00", "\ud800", "\udfff\ud800", "😀" * 50, "\u202e", "\ufffe", "a\u0300" * 100, "<script>", "%s%n",
     "../../etc", "\r\n\r\n", "\x1b[31m", " ", "\u2028", "🏳️‍🌈", "a" * 6000, "。" * 300, "." * 500, "null", "NaN",
 ]  # fmt: skip
+NINES = int("9" * 4300)  # the longest number that Python reads, and one more cannot be written
 VALUES: list[Any] = [
-    *NASTY, None, True, False, 0, -1, 1, 9, 1e308, -1e308, 10**30, 0.5, [], {}, [[]], [None], {"a": {"b": []}},
+    *NASTY, NINES, {"istanbul": "a"}, ["encoder.layers.0.self_attn"] * 300, "a" * 2500 + " " + "A. " * 800,
+    None, True, False, 0, -1, 1, 9, 1e308, -1e308, 10**30, 0.5, [], {}, [[]], [None], {"a": {"b": []}},
     ["a"] * 70, ["a", 1], {"a": "b"}, {"a": 1}, float("nan"), float("inf"),
 ]  # fmt: skip
 # Not that what fits the document is accepted: a limit or an unknown language refuses it as well.
@@ -146,6 +151,46 @@ def test_hundreds_of_malformed_requests_are_answered(server: Server, ask: httpx.
     statuses = send_malformed(server, 400, seed=1)
     assert {200, 400, 413, 422} <= set(statuses), statuses
     assert ask.post("/v1/translate", json={"text": "a b c"}).status_code == 200
+
+
+# What once was answered with 500, or not before minutes had passed.
+SHARP: list[tuple[str, dict[str, Any], int]] = [
+    ("/translate", {"q": "a", "target": "de", "alternatives": NINES}, 400),
+    ("/v1/translate", {"text": "a", "n_best": NINES}, 422),
+    ("/v1/translate", {"text": "a", "beam": NINES}, 422),
+    ("/v1/translate", {"text": "a", "deadline": NINES}, 422),
+    ("/v1/attention", {"text": "a", "beam": NINES}, 422),
+    ("/v1/translate", {"text": "a İstanbul", "glossary": {"istanbul": "a"}}, 200),
+    ("/v1/translate", {"text": "a" * 3000 + " " + "A. " * 600 + "b"}, 200),
+    ("/v1/translate", {"text": "." * 2500 + " " * 2499 + "a"}, 200),
+]
+
+
+@pytest.mark.parametrize(("path", "content", "status"), SHARP)
+def test_what_once_hurt_is_answered(ask: httpx.Client, path: str, content: dict[str, Any], status: int) -> None:
+    answer = ask.post(path, content=json.dumps(content), headers={"content-type": "application/json"})
+    assert answer.status_code == status, answer.text[:300]
+
+
+@pytest.fixture(scope="module")
+def keyed(reverser: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, str]]:
+    """A server that needs a key, and one that it knows."""
+    folder = tmp_path_factory.mktemp("keyed")
+    key = keys.add(folder / "keys.json", "anna", keys.HIGHEST_RATE)
+    with served(reverser, folder / "log", "--keys", str(folder / "keys.json"), pair="en-de") as running:
+        yield running, key
+
+
+def test_malformed_requests_to_a_server_with_keys_are_answered(keyed: tuple[Server, str]) -> None:
+    server, key = keyed
+    statuses = send_malformed(server, 150, seed=4)
+    assert {400, 403} <= set(statuses), statuses
+    with httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=60) as client:
+        for given_key, status in ((key, 200), ("\ud800", 403), ("\udc80x", 403), ("", 401), (None, 401)):
+            content = json.dumps({"q": "a", "target": "de", "api_key": given_key})
+            for path in ("/translate", "/detect"):
+                answer = client.post(path, content=content, headers={"content-type": "application/json"})
+                assert answer.status_code == status, (given_key, answer.text)
 
 
 @pytest.mark.soak

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
+import time
+from collections.abc import Callable
 
 import pytest
 
-from regard.serve.sentences import split
+from regard.serve import sentences
+from regard.serve.sentences import ABBREVIATIONS, CLOSING, closes, inside, split
 
 
 @pytest.mark.parametrize(
@@ -70,3 +74,75 @@ def test_sentences_that_touch_get_a_space_where_the_target_has_spaces() -> None:
     parts = split("你好。你好吗？ 好\n")
     assert parts.filled(["Hello.", "How are you?", "Good."], glue=" ") == "Hello. How are you? Good.\n"
     assert parts.filled(["a", "b", "c"]) == "ab c\n"
+
+
+def plainly(line: str) -> list[tuple[int, int]]:
+    """What `inside` finds, by patterns that look at everything and go back at will."""
+    end = re.compile(rf"(?:[.!?…]+[{CLOSING}]*(?=\s+[^\sa-zà-öø-ÿ])|[。！？．]+[」』”’）]*)")
+    spans, begin = [], 0
+    for match in end.finditer(line):
+        if match[0] != "." or closes(line[begin : match.end()]):
+            spans.append((begin, match.end()))
+            begin = match.end()
+    return [*spans, (begin, len(line))]
+
+
+def test_what_is_looked_at_before_a_stop_is_enough() -> None:
+    chance = random.Random(5)
+    pieces = [
+        *sorted(ABBREVIATIONS),
+        "A",
+        "I",
+        "7",
+        "12",
+        "word",
+        "İ",
+        "_",
+        ".",
+        ".",
+        ". ",
+        "! ",
+        "…",
+        ")",
+        " ",
+        "。",
+        "”",
+    ]
+    for _ in range(3000):
+        line = "".join(chance.choices(pieces, k=chance.randint(0, 30)))
+        assert list(inside(line)) == plainly(line)
+    assert [len(split(text).sentences) for text in ("Seen ca. Ten.", "See o.approx. Ten.", "See xapprox. Ten.")] == [
+        1,
+        2,
+        2,
+    ]
+
+
+WORST: dict[str, Callable[[int], str]] = {
+    "a long word and initials": lambda n: "a" * (n // 2) + " " + "A. " * (n // 6),
+    "one word of stops": lambda n: "a." * (n // 2) + " B",
+    "stops, then white space": lambda n: "." * (n // 2) + " " * (n // 2 - 1) + "a",
+    "stops, then what closes": lambda n: "." * (n // 2) + ")" * (n // 2),
+    "numbers": lambda n: "1. " * (n // 3),
+    "stops of Chinese": lambda n: "。" * n,
+    "white space": lambda n: "a" + " " * n + "b",
+}
+
+
+@pytest.mark.parametrize("shape", WORST)
+def test_the_work_grows_as_the_text_does(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    monkeypatch.setattr(sentences, "closes", lambda end: looked.append(len(end)) or closes(end))
+    assert list(inside(WORST[shape](600))) == plainly(WORST[shape](600))
+    assert max(looked, default=0) <= 12
+
+    def work(size: int) -> float:
+        """Of the processor, in the best of some rounds."""
+        rounds = []
+        for _ in range(7):
+            began = time.thread_time()
+            split(WORST[shape](size))
+            rounds.append(time.thread_time() - began)
+        return min(rounds)
+
+    assert work(80_000) < 40 * work(5_000), "16 times as long: not 256 times the work"
