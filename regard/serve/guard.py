@@ -24,6 +24,7 @@ DISCARDED = 16 * 2**20  # bytes of a body beyond the limit that are read and thr
 LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
 METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 PROBES = frozenset(("/live", "/ready", "/metrics", "/health"))
+REFUSED_SECONDS = 2.0  # for which the body of a request that is refused anyway is read
 BREAK_OFF = "regard.break_off"  # the scope's extension by which a connection is closed in the middle of an answer
 API_POLICY = "default-src 'none'; frame-ancestors 'none'"
 PAGE_POLICY = (
@@ -242,8 +243,9 @@ class Guard:
         declared = headers.get("content-length", "")
         if "expect" in headers and (refusal or (declared.isdecimal() and int(declared) > most)):
             raise refusal or too_large  # its sender waits for our leave
+        seconds = min(self.limits.read_seconds, REFUSED_SECONDS) if refusal else self.limits.read_seconds
         try:
-            async with asyncio.timeout(self.limits.read_seconds):
+            async with asyncio.timeout(seconds):
                 more = True
                 while more:
                     message = await receive()
@@ -255,8 +257,7 @@ class Guard:
                     elif size > most + DISCARDED:
                         raise too_large
         except TimeoutError:
-            seconds = self.limits.read_seconds
-            raise Refusal(
+            raise refusal or Refusal(
                 408, f"The body has not come within {seconds:g} seconds: send it faster.", close=True
             ) from None
         if size > most:
