@@ -72,6 +72,7 @@ def routes() -> FastAPI:
         async def content() -> AsyncIterator[bytes]:
             while True:
                 yield b"x" * 65_536
+                await asyncio.sleep(0)  # sending to nobody waits for nothing
 
         return StreamingResponse(content())
 
