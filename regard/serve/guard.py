@@ -191,7 +191,7 @@ class Guard:
                 raise refusal
             self.in_flight += not exchange.probe
             try:
-                body = await self.body(headers, receive)
+                body = await self.body(headers, receive, keep=not exchange.probe)
                 await self.answer(exchange, body, receive, send)
             finally:
                 self.in_flight -= not exchange.probe
@@ -234,9 +234,11 @@ class Guard:
         await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
         await send({"type": "http.response.body", "body": response.body})
 
-    async def body(self, headers: dict[str, str], receive: Receive, refusal: Refusal | None = None) -> bytes:
-        """The whole body, if it is small enough and comes soon enough. That of a request which is refused anyway is
-        read and not kept."""
+    async def body(
+        self, headers: dict[str, str], receive: Receive, refusal: Refusal | None = None, keep: bool = True
+    ) -> bytes:
+        """The whole body, if it is small enough and comes soon enough. That of a request which is refused anyway, or
+        has no use for one, is read and not kept."""
         parts: list[bytes] = []
         size, most = 0, self.limits.body_bytes
         too_large = Refusal(413, f"The body has more than {most:,} bytes: send less at a time.", close=True)
@@ -252,7 +254,7 @@ class Guard:
                     if message["type"] == "http.disconnect":
                         raise Gone
                     size, more = size + len(message.get("body", b"")), message.get("more_body", False)
-                    if size <= most and not refusal:
+                    if size <= most and keep and not refusal:
                         parts.append(message.get("body", b""))
                     elif size > most + DISCARDED:
                         raise too_large
