@@ -16,12 +16,13 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import signal
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -150,9 +151,10 @@ class Client(asyncio.Protocol):
             self.ended.set_exception(error or ConnectionResetError("an answer was lost"))
 
 
-async def watch(port: int, until: float, load: Load) -> None:
+async def watch(port: int, load: Load) -> None:
+    """Memory, once a second, until it is cancelled."""
     began = time.monotonic()
-    while time.monotonic() < until:
+    while True:
         memory = (await metrics(port))["process_resident_memory_bytes"] / 2**20
         load.memory.append((time.monotonic() - began, memory))
         await asyncio.sleep(1.0)
@@ -173,7 +175,13 @@ async def under_load(port: int, sentences: list[str], clients: int, seconds: flo
     some = [Client(requests, i * step, until, load) for i in range(clients)]
     for one in some:
         await loop.create_connection(lambda one=one: one, "127.0.0.1", port)  # type: ignore[misc]
-    await asyncio.gather(*(one.ended for one in some), watch(port, until, load))
+    watching = asyncio.ensure_future(watch(port, load))
+    try:
+        await asyncio.gather(*(one.ended for one in some))  # the load's time is over with the last answer
+    finally:
+        watching.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watching
     return load
 
 
@@ -181,16 +189,29 @@ def differing(pairs: list[tuple[str, str]], expected: dict[str, str]) -> list[tu
     return [pair for pair in pairs if expected[pair[0]] != pair[1]]
 
 
-def measure(options: argparse.Namespace, way: str, sentences: list[str], expected: dict[str, str]) -> dict[str, Any]:
+def measure(
+    run: Path,
+    out: Path,
+    way: str,
+    sentences: list[str],
+    expected: dict[str, str],
+    *,
+    clients: int = 64,
+    seconds: float = 20.0,
+    threads: int = 1,
+    beam: int = 0,
+    pair: str = "",
+    serve: Sequence[str] = (),
+) -> dict[str, Any]:
     """One round of one way of serving."""
-    log = options.out / f"server-{way.replace(' ', '-')}.log"
-    asked = {"beam": options.beam} if options.beam else {}
-    with served(options.run, log, *WAYS[way], *options.serve, threads=options.threads, pair=options.pair) as server:
+    log = out / f"server-{way.replace(' ', '-')}.log"
+    asked = {"beam": beam} if beam else {}
+    with served(run, log, *WAYS[way], *serve, threads=threads, pair=pair) as server:
 
         async def work() -> tuple[Load, dict[str, float], dict[str, float], float]:
-            await under_load(server.port, sentences, options.clients, min(3.0, options.seconds), asked)  # to warm up
+            await under_load(server.port, sentences, clients, min(3.0, seconds), asked)  # to warm up
             before, began = await metrics(server.port), time.monotonic()
-            load = await under_load(server.port, sentences, options.clients, options.seconds, asked)
+            load = await under_load(server.port, sentences, clients, seconds, asked)
             passed = time.monotonic() - began
             return load, before, await metrics(server.port), passed
 
@@ -234,10 +255,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1, help="of the server's torch")
     parser.add_argument("--beam", type=int, default=0)
-    parser.add_argument("--serve", nargs="*", default=[], help="further options of regard serve, without their dashes")
+    parser.add_argument("--serve", default="", help="further options of regard serve, such as '--max-beam 4'")
     parser.add_argument("--out", type=Path, default=Path("serving-results"))
     options = parser.parse_args()
-    options.serve = [f"--{option}" for option in options.serve]
     options.out.mkdir(parents=True, exist_ok=True)
     if options.text:
         sentences = [line.strip() for line in options.text.read_text(encoding="utf-8").splitlines() if line.strip()]
@@ -256,7 +276,11 @@ def main() -> None:
     rounds = []
     for number in range(1, options.rounds + 1):
         for way in list(WAYS) if number % 2 else list(WAYS)[::-1]:
-            rounds.append({"round": number, **measure(options, way, sentences, expected)})
+            row = measure(
+                options.run, options.out, way, sentences, expected, clients=options.clients, seconds=options.seconds,
+                threads=options.threads, beam=options.beam, pair=options.pair, serve=shlex.split(options.serve),
+            )  # fmt: skip
+            rounds.append({"round": number, **row})
             print(table(rounds[-1:]).splitlines()[-1], flush=True)
     summary = "\n".join(
         f"{name}: batched is {statistics.median(found):.1f} times one at a time ({min(found):.1f} to {max(found):.1f})."

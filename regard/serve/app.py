@@ -12,7 +12,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
@@ -21,7 +21,7 @@ import regard
 from regard.decode.translator import Wish
 from regard.serve import api, libretranslate
 from regard.serve.batcher import Kind
-from regard.serve.guard import PAGE_POLICY, Guard
+from regard.serve.guard import PAGE_POLICY, Access, Guard, error_response, refusal_response
 from regard.serve.limits import Refusal
 from regard.serve.metrics import TYPE
 from regard.serve.models import Served
@@ -53,13 +53,17 @@ def build(serving: Serving) -> Guard:
     app.include_router(libretranslate.router(serving))
     health(app, serving)
     pages(app)
-    inner: ASGIApp = app
-    if serving.access.origins:
-        inner = CORSMiddleware(
-            app, allow_origins=serving.access.origins, allow_methods=["GET", "POST"],
-            allow_headers=["Authorization", "Content-Type"],
-        )  # fmt: skip
-    return Guard(inner, serving.limits, serving.metrics, serving.access, serving.log)
+    return Guard(app, serving.limits, serving.metrics, serving.access, serving.log)
+
+
+def across_origins(guard: Guard, access: Access) -> ASGIApp:
+    """The outermost layer: pages elsewhere that may ask may also read every answer, the guard's refusals among them."""
+    if not access.origins:
+        return guard
+    return CORSMiddleware(
+        guard, allow_origins=access.origins, allow_methods=["GET", "POST"],
+        allow_headers=["Authorization", "Content-Type"], expose_headers=["Retry-After"],
+    )  # fmt: skip
 
 
 def lifespan(serving: Serving) -> Callable[[FastAPI], Any]:
@@ -77,7 +81,7 @@ async def failed(request: Request, error: Exception) -> Response:
 
 
 async def refused(request: Request, refusal: Refusal) -> Response:
-    return error_response(refusal.status, refusal.message, refusal.headers)
+    return refusal_response(refusal)
 
 
 async def invalid(request: Request, error: RequestValidationError) -> Response:
@@ -102,14 +106,9 @@ async def unknown(request: Request, error: HTTPException) -> Response:
     return error_response(error.status_code, message, dict(error.headers or {}))
 
 
-def error_response(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
-    readable = message.encode("utf-8", "replace").decode()  # a message may quote half a surrogate pair
-    return JSONResponse({"error": readable}, status, headers)
-
-
 def health(app: FastAPI, serving: Serving) -> None:
     """Is the process there, does it translate, and what has it done so far."""
-    latest: tuple[float, dict[str, Any]] | None = None
+    latest: tuple[float, Refusal | None] | None = None  # when every model was last asked, and what was wrong
     asking = asyncio.Lock()
 
     async def decode(served: Served) -> None:
@@ -121,6 +120,14 @@ def health(app: FastAPI, serving: Serving) -> None:
             raise Refusal(503, f"{served.name} has not translated within {PROBE_SECONDS:g} seconds.") from None
         finally:
             serving.batcher.cancel(order)
+
+    async def asked() -> Refusal | None:
+        try:
+            for served in serving.models:
+                await decode(served)
+        except Refusal as refusal:
+            return refusal
+        return None
 
     @app.get("/live", tags=["health"])
     async def live() -> dict[str, str]:
@@ -136,12 +143,12 @@ def health(app: FastAPI, serving: Serving) -> None:
         async with asking:
             if serving.batcher.draining:
                 raise Refusal(503, "The server is going down.")
-            now = time.monotonic()
-            if not latest or now - latest[0] > PROBE_KEPT:
-                for served in serving.models:
-                    await decode(served)
-                latest = now, {"status": "ready", "models": [served.name for served in serving.models]}
-            return latest[1]
+            if not latest or time.monotonic() - latest[0] > PROBE_KEPT:
+                wrong = await asked()
+                latest = time.monotonic(), wrong
+            if latest[1]:
+                raise Refusal(latest[1].status, latest[1].message)
+            return {"status": "ready", "models": [served.name for served in serving.models]}
 
     @app.get("/metrics", tags=["health"], response_class=Response)
     async def metrics(request: Request) -> Response:

@@ -108,7 +108,7 @@ class Batcher:
         self.batch_tokens, self.complain = batch_tokens, complain
         self.orders: list[Order] = []  # the most urgent first; a change makes a new list, so that one may look unlocked
         self.waiting = self.counted = 0
-        self.busy = self.stopped = self.draining = False
+        self.busy = self.stopped = self.draining = self.abandoned = False
         self.changed = threading.Condition()
         self.thread = threading.Thread(target=self.work, name="regard-batcher", daemon=True)
         self.mail = Mail(self.thread)
@@ -116,12 +116,16 @@ class Batcher:
     def start(self) -> None:
         self.thread.start()
 
-    def stop(self) -> None:
-        """Finish what waits, then end."""
+    def stop(self, abandon: bool = False) -> None:
+        """Finish what waits, then end; or abandon it, and wait for nothing, whoever stops it already."""
         with self.changed:
             self.stopped = self.draining = True
+            self.abandoned |= abandon
+            if self.abandoned:
+                self.orders = []
             self.changed.notify_all()
-        self.thread.join()
+        while self.thread.is_alive() and not self.abandoned:
+            self.thread.join(0.1)
 
     def drain(self) -> None:
         """Take nothing more."""

@@ -1,7 +1,8 @@
 """A server in a process of its own: uvicorn, told to end politely.
 
 SIGTERM or SIGINT: requests that come from now on are refused with 503, those that were accepted are answered, then the
-port is closed and the process ends. A second signal, or `drain_seconds`, ends it at once.
+port is closed and the process ends. A second signal ends it at once, and so does the end of `drain_seconds`; with
+status 1 where something was left.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ import asyncio
 import gc
 import ipaddress
 import logging
+import os
 import socket
+import sys
 import time
 from collections.abc import Callable
+from http import HTTPStatus
 from types import FrameType
 from typing import Any
 
@@ -21,11 +25,12 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from regard.errors import RegardError
-from regard.serve.app import build
-from regard.serve.guard import Guard, error_response
+from regard.serve.app import across_origins, build
+from regard.serve.guard import BREAK_OFF, Access, Guard, refusal_response, with_security
 from regard.serve.limits import Limits, Refusal
 from regard.serve.state import Serving
 
+SPARE = 256  # connections beyond as many as there may be requests
 LINGER = 2.0  # seconds for which a refused connection is still read
 GATHERED = 65_536  # bytes that are sent at once, however many more are to come
 
@@ -41,11 +46,12 @@ def loopback(host: str) -> bool:
 
 class Gathering(asyncio.Transport):
     """A connection on which what is written in one turn of the event loop is sent together: an answer's header and its
-    body are one packet, and its reader wakes up once."""
+    body are one packet, and its reader wakes up once. When it is closed, what is left to send has `seconds` to be read:
+    asyncio would wait for ever."""
 
-    def __init__(self, inner: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, inner: asyncio.Transport, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
         super().__init__()
-        self.inner, self.loop = inner, loop
+        self.inner, self.loop, self.seconds = inner, loop, seconds
         self.parts: list[bytes | bytearray | memoryview] = []
         self.size = 0
 
@@ -83,14 +89,17 @@ class Gathering(asyncio.Transport):
 
     def close(self) -> None:
         self.flush()
+        if not self.inner.is_closing() and self.inner.get_write_buffer_size():
+            self.loop.call_later(self.seconds, self.inner.abort)
         self.inner.close()
 
     def abort(self) -> None:
         self.inner.abort()
 
 
-def patient(limits: Limits) -> type[H11Protocol]:
-    """HTTP with an end to the patience for a request's header: uvicorn would wait for ever."""
+def patient(limits: Limits, access: Access) -> type[H11Protocol]:
+    """HTTP with an end to the patience for a request's header, where uvicorn would wait for ever, and to the number of
+    connections."""
 
     class Patient(H11Protocol):
         since = 0.0
@@ -98,7 +107,11 @@ def patient(limits: Limits) -> type[H11Protocol]:
         refused = False
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(Gathering(transport, self.loop))
+            super().connection_made(Gathering(transport, self.loop, limits.read_seconds))
+            most = limits.in_flight + SPARE
+            if len(self.connections) > most:
+                self.refuse(Refusal(503, f"{most} connections are open already: try again soon.", 1, close=True))
+                return
             self.since = self.loop.time()
             self.watch()
 
@@ -122,17 +135,32 @@ def patient(limits: Limits) -> type[H11Protocol]:
                 self.timer.cancel()
                 self.timer = None
 
+        def handle_events(self) -> None:
+            super().handle_events()
+            if self.cycle is not None:  # of which nothing has run yet, if it is new
+                self.cycle.scope["extensions"] = {BREAK_OFF: {"close": self.break_off}}
+
+        def break_off(self) -> None:
+            if self.cycle is not None:
+                self.cycle.disconnected = True
+            self.transport.close()
+
         def send_400_response(self, msg: str) -> None:
-            """Answer what is no HTTP, and read on for a moment: a connection that is closed on its sender in the middle
-            of a sentence takes the answer with it."""
-            self.refused = True
             if self.cycle and not self.cycle.response_complete:
                 self.cycle.disconnected = True  # whoever was answering need not
                 self.cycle.message_event.set()
-            status, headers, body = error_response(Refusal(400, "This is no HTTP that can be read.", close=True))
+            self.refuse(Refusal(400, "This is no HTTP that can be read.", close=True))
+
+        def refuse(self, refusal: Refusal) -> None:
+            """Answer without a request, and read on for a moment: a connection that is closed on its sender in the
+            middle of a sentence takes the answer with it."""
+            self.refused = True
             if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-                head = h11.Response(status_code=status, headers=headers, reason=b"Bad Request")
-                for event in (head, h11.Data(data=body), h11.EndOfMessage()):
+                response = refusal_response(refusal)
+                headers = with_security(response.raw_headers, bool(access.origins))
+                reason = HTTPStatus(refusal.status).phrase
+                head = h11.Response(status_code=refusal.status, headers=headers, reason=reason)
+                for event in (head, h11.Data(data=bytes(response.body)), h11.EndOfMessage()):
                     self.transport.write(self.conn.send(event) or b"")
             if self.transport.can_write_eof():
                 self.transport.write_eof()
@@ -153,12 +181,31 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self.serving, self.guard, self.say = serving, guard, say
         self.drain_until = 0.0
+        self.sentences_left = self.requests_left = 0
+        self.gave_up = False
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self.drain_until:
-            super().handle_exit(sig, frame)
+            self.should_exit = self.force_exit = True
+            if self.started:
+                self.loop.call_soon_threadsafe(self.break_all_off)
             return
+        self.guard.draining = True
         self.drain_until = time.monotonic() + self.serving.limits.drain_seconds
+
+    def break_all_off(self) -> None:
+        self.give_up()
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+
+    def give_up(self) -> None:
+        """Wait no longer for what is left, and remember how much that was."""
+        if self.gave_up:
+            return
+        batcher = self.serving.batcher
+        self.sentences_left, self.requests_left = batcher.waiting, self.guard.in_flight
+        self.gave_up = self.requests_left > 0 or not batcher.idle
+        batcher.stop(abandon=True)
 
     async def on_tick(self, counter: int) -> bool:
         if self.drain_until and not self.serving.batcher.draining:
@@ -170,7 +217,16 @@ class Server(uvicorn.Server):
                 self.should_exit = True
         return await super().on_tick(counter)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Connections have what is left of the time to be closed by their clients."""
+        left = 0.0 if self.force_exit else max(0.0, self.drain_until - time.monotonic())
+        self.config.timeout_graceful_shutdown = left  # type: ignore[assignment]
+        late = self.loop.call_later(left, self.give_up)
+        await super().shutdown(sockets)
+        late.cancel()
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self.loop = asyncio.get_running_loop()
         await super().startup(sockets)
         if self.started:
             address = self.servers[0].sockets[0].getsockname()
@@ -190,15 +246,18 @@ def listening(host: str, port: int) -> socket.socket:
 def run(serving: Serving, port: socket.socket, say: Callable[[str], None]) -> None:
     """Serve until a signal."""
     guard = build(serving)
-    limits = serving.limits
     config = uvicorn.Config(
-        guard, http=patient(limits), loop="asyncio", ws="none", lifespan="on", access_log=False,
-        log_level=logging.ERROR, server_header=False, timeout_keep_alive=30, backlog=2048, proxy_headers=False,
-        timeout_graceful_shutdown=round(limits.drain_seconds),
+        across_origins(guard, serving.access), http=patient(serving.limits, serving.access), loop="asyncio", ws="none",
+        lifespan="on", access_log=False, log_level=logging.ERROR, server_header=False, timeout_keep_alive=30,
+        backlog=2048, proxy_headers=False,
     )  # fmt: skip
     server = Server(config, serving, guard, say)
     gc.collect()
     gc.freeze()  # models and libraries stay: the collector need not look at them again while requests wait
     server.run([port])
     orders = serving.batcher.counted
-    say(f"Ended. {orders:,} orders were accepted; {serving.batcher.waiting:,} sentences were left.")
+    say(f"Ended. {orders:,} orders were accepted; {server.sentences_left:,} sentences were left.")
+    if server.gave_up:
+        say(f"{server.requests_left:,} requests were not answered.")
+        sys.stderr.flush()
+        os._exit(1)  # the translator's thread may be in the middle of a search, which nothing else ends

@@ -9,6 +9,8 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -253,52 +255,96 @@ LIMITED = {
     "max-body": ("body_bytes", 200_001), "max-queue": ("queue", 1001), "max-requests": ("in_flight", 101),
     "max-seconds": ("seconds", 29), "read-seconds": ("read_seconds", 1), "drain-seconds": ("drain_seconds", 59),
 }  # fmt: skip
+PAGE_ELSEWHERE = "https://page.example"
 
 
-def test_slow_headers_and_bodies_come_to_an_end(reverser: Path, tmp_path: Path) -> None:
-    """With keys, open CORS, another host name and texts in the log, all in one server."""
+@dataclass(frozen=True)
+class Open:
+    """A server that is open to others: with keys, a page elsewhere, another name, texts in the log and little
+    patience."""
+
+    server: Server
+    log: Path
+    key: str
+    slow: str  # a key for two requests a minute
+
+    @property
+    def bearer(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.key}"}
+
+
+@pytest.fixture(scope="module")
+def opened(reverser: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Open]:
     from regard.serve import keys
 
-    file = tmp_path / "keys.json"
+    place = tmp_path_factory.mktemp("opened")
+    file, log = place / "keys.json", place / "log"
     key, slow = keys.add(file, "anna"), keys.add(file, "slow", 2)
-    options = ["--keys", str(file), "--cors", "https://page.example", "--host-name", "mt.example", "--log-text"]
+    options = ["--keys", str(file), "--cors", PAGE_ELSEWHERE, "--host-name", "mt.example", "--log-text"]
     options += [part for name, (_, value) in LIMITED.items() for part in (f"--{name}", str(value))]
-    with served(reverser, tmp_path / "log", *options, pair=PAIR) as server:
-        with httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=30) as ask:
-            body = {"text": "a b c"}
-            bearer = {"Authorization": f"Bearer {key}"}
-            assert ask.post("/v1/translate", json=body).status_code == 401
-            assert ask.post("/v1/translate", json=body, headers={"Authorization": "Bearer x"}).status_code == 403
-            assert ask.post("/v1/translate", json=body, headers=bearer).status_code == 200
-            form = {"q": "a b c", "source": "en", "target": "de"}
-            assert ask.post("/translate", data=form).status_code == 401
-            assert ask.post("/translate", data={**form, "api_key": key}).status_code == 200
-            codes = [ask.post("/translate", data={**form, "api_key": slow}).status_code for _ in range(3)]
-            assert codes == [200, 200, 429]
-            assert ask.get("/metrics").status_code == 401
-            assert ask.get("/metrics", headers=bearer).status_code == 200
-            assert ask.get("/ready").status_code == 200
-            origin = {"Origin": "https://page.example"}
-            allowed = ask.post("/v1/translate", json=body, headers={**bearer, **origin})
-            assert allowed.headers["access-control-allow-origin"] == "https://page.example"
-            asked = {
-                **origin,
-                "Access-Control-Request-Method": "POST",
-                "Access-Control-Request-Headers": "authorization",
-            }
-            assert ask.options("/v1/translate", headers=asked).status_code == 200
-            other = ask.get("/v1/models", headers={"Origin": "https://evil.example"})
-            assert "access-control-allow-origin" not in other.headers
-            limits = ask.get("/v1/models", headers={"Host": "mt.example"}).json()["limits"]
-            assert limits == dict(LIMITED.values()), "each option is the limit that it says"
-        assert "'a b c'" in (tmp_path / "log").read_text()
-        begun = [socket.create_connection(("127.0.0.1", server.port), timeout=30) for _ in range(2)]
-        begun[0].sendall(b"POST /v1/translate HTTP/1.1\r\nHo")
-        begun[1].sendall(b"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
-        assert begun[0].recv(1000) == b"", "closed"
-        assert begun[1].recv(1000).startswith(b"HTTP/1.1 408 ")
-        for connection in begun:
-            connection.close()
+    with served(reverser, log, *options, pair=PAIR) as server:
+        yield Open(server, log, key, slow)
+
+
+@pytest.fixture
+def client(opened: Open) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=f"http://127.0.0.1:{opened.server.port}", timeout=30) as client:
+        yield client
+
+
+def test_a_key_is_asked_for_and_counted(client: httpx.Client, opened: Open) -> None:
+    body = {"text": "a b c"}
+    without = client.post("/v1/translate", json=body)
+    assert without.status_code == 401
+    assert without.headers["www-authenticate"] == "Bearer"
+    assert client.post("/v1/translate", json=body, headers={"Authorization": "Bearer x"}).status_code == 403
+    assert client.post("/v1/translate", json=body, headers=opened.bearer).status_code == 200
+    form = {"q": "a b c", "source": "en", "target": "de"}
+    assert client.post("/translate", data=form).status_code == 401
+    assert client.post("/translate", data={**form, "api_key": opened.key}).status_code == 200
+    codes = [client.post("/translate", data={**form, "api_key": opened.slow}).status_code for _ in range(3)]
+    assert codes == [200, 200, 429]
+    assert client.get("/metrics").status_code == 401
+    assert client.get("/metrics", headers=opened.bearer).status_code == 200
+    assert client.get("/ready").status_code == 200
+
+
+def test_a_page_elsewhere_that_is_allowed_may_ask(client: httpx.Client, opened: Open) -> None:
+    origin = {"Origin": PAGE_ELSEWHERE}
+    allowed = client.post("/v1/translate", json={"text": "a"}, headers={**opened.bearer, **origin})
+    assert allowed.status_code == 200
+    assert allowed.headers["access-control-allow-origin"] == PAGE_ELSEWHERE
+    asked = {**origin, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+    assert client.options("/v1/translate", headers=asked).status_code == 200
+    refused = client.post("/v1/translate", json={"text": "a"}, headers=origin)
+    assert refused.status_code == 401
+    assert refused.headers["access-control-allow-origin"] == PAGE_ELSEWHERE, "the page may read why"
+    other = client.get("/v1/models", headers={"Origin": "https://evil.example"})
+    assert "access-control-allow-origin" not in other.headers
+
+
+def test_each_option_is_the_limit_that_it_says(client: httpx.Client) -> None:
+    assert client.get("/v1/models").json()["limits"] == dict(LIMITED.values())
+
+
+def test_a_server_answers_to_the_names_it_is_given(client: httpx.Client) -> None:
+    assert client.get("/v1/models", headers={"Host": "mt.example"}).status_code == 200
+    assert client.get("/v1/models", headers={"Host": "evil.example"}).status_code == 400
+
+
+def test_texts_are_logged_where_that_is_wanted(client: httpx.Client, opened: Open) -> None:
+    client.post("/v1/translate", json={"text": "l o g g e d"}, headers=opened.bearer)
+    assert client.get("/live").status_code == 200, "after which the line before has been written"
+    assert "'l o g g e d'" in opened.log.read_text()
+
+
+def test_slow_headers_and_bodies_come_to_an_end(opened: Open) -> None:
+    header, body = (socket.create_connection(("127.0.0.1", opened.server.port), timeout=30) for _ in range(2))
+    with header, body:
+        header.sendall(b"POST /v1/translate HTTP/1.1\r\nHo")
+        body.sendall(b"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
+        assert header.recv(1000) == b"", "closed"
+        assert body.recv(1000).startswith(b"HTTP/1.1 408 ")
 
 
 def test_a_port_that_is_taken_is_named(server: Server, reverser: Path) -> None:

@@ -8,6 +8,8 @@ import http.client
 import json
 import re
 import signal
+import socket
+import statistics
 import threading
 import time
 from dataclasses import dataclass
@@ -78,14 +80,15 @@ def post(port: int, **body: Any) -> Reply:
 
 def test_overload_is_refused_at_once_and_passes(small: Server, model: Translator) -> None:
     with concurrent.futures.ThreadPoolExecutor(30) as pool:
-        futures = [pool.submit(post, small.port, text=LONG[:300], split="none") for _ in range(30)]
+        futures = [pool.submit(post, small.port, text=LONG, split="none") for _ in range(30)]
         answers = [future.result() for future in futures]
     statuses = [answer.status for answer in answers]
     assert set(statuses) == {200, 429}
     refused = [answer for answer in answers if answer.status == 429]
     assert all(answer.retry_after and "sentences wait" in answer.content["error"] for answer in refused)
     slowest_refusal = max(answer.seconds for answer in refused)
-    assert slowest_refusal < max(answer.seconds for answer in answers), "a refusal does not wait for the queue"
+    quickest_answer = min(answer.seconds for answer in answers if answer.status == 200)
+    assert slowest_refusal < quickest_answer, "a refusal waits for no search"
     after = post(small.port, text="a b c")
     assert after.status == 200
     assert after.content["translations"][0]["text"] == model.translate("a b c", beam_size=8)
@@ -107,15 +110,8 @@ def test_a_deadline_is_kept_and_nothing_is_left_behind(small: Server) -> None:
 
 
 def test_a_client_that_goes_away_is_forgotten(small: Server) -> None:
-    def leave() -> None:
-        with pytest.raises(httpx.ReadTimeout):
-            httpx.post(f"http://127.0.0.1:{small.port}/v1/translate", json={"text": [LONG[:550]] * 7}, timeout=0.2)
-
-    threads = [threading.Thread(target=leave) for _ in range(1)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(f"http://127.0.0.1:{small.port}/v1/translate", json={"text": [LONG[:550]] * 7}, timeout=0.2)
     assert post(small.port, text="a b c").status == 200, "the queue has room again"
     for _ in range(100):
         if asyncio.run(metrics(small.port))["regard_queue_sentences"] == 0:
@@ -165,8 +161,6 @@ def test_sigterm_under_load_loses_nothing_that_was_accepted(
 @pytest.mark.soak
 def test_64_clients_for_two_minutes(tmp_path: Path) -> None:
     """On the demo model: nothing lost, nothing wrong, memory flat, five times one at a time."""
-    import argparse
-
     import regard
     from benchmarks.serving import measure
     from regard.data.generated import generate
@@ -177,10 +171,12 @@ def test_64_clients_for_two_minutes(tmp_path: Path) -> None:
     model = regard.load(run, device="cpu")
     sentences = [pair.source for pair in generate("en-de", "test", 1000)]
     expected = dict(zip(sentences, model.translate(sentences), strict=True))
-    options = argparse.Namespace(
-        run=run, out=tmp_path, beam=0, serve=[], threads=1, pair="", clients=64, seconds=120.0
-    )  # fmt: skip
-    rounds = [measure(options, way, sentences, expected) for way in ("batched", "one at a time")]
+    ways = ["batched", "one at a time"]
+    rounds = [
+        measure(run, tmp_path, way, sentences, expected, seconds=120.0 if number == 0 else 20.0)
+        for number in range(3)
+        for way in ways[:: -1 if number % 2 else 1]
+    ]
     shown = [{key: row[key] for key in row if key != "memory_mib"} for row in rounds]
     print(json.dumps(shown, indent=1, ensure_ascii=False))
     for row in rounds:
@@ -191,4 +187,74 @@ def test_64_clients_for_two_minutes(tmp_path: Path) -> None:
     first, second = ([mib for seconds, mib in memory if low <= seconds < high] for low, high in ((10, 60), (60, 121)))
     print("MiB in the first minute and the second:", min(first), max(first), min(second), max(second))
     assert max(second) < max(first) + 5
-    assert max(ratios(rounds, "per_second")[0], ratios(rounds, "per_cpu_second")[0]) >= 5
+    clock, processor = ratios(rounds, "per_second"), ratios(rounds, "per_cpu_second")
+    said = f"batched over one at a time, by the clock {clock}, by processor time {processor}"
+    print(said)
+    assert statistics.median(clock) >= 5, said
+
+
+def stuck(server: Server, beside: int = 0) -> socket.socket:
+    """A request that has been let in beside so many others, and whose body does not come."""
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+    connection.sendall(b"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
+    until = time.monotonic() + 60
+    while asyncio.run(metrics(server.port))["regard_requests_in_flight"] < beside + 2:  # it, and the question after it
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    return connection
+
+
+def going_down(server: Server, log: Path) -> None:
+    """One SIGTERM, which the server has noticed."""
+    server.process.send_signal(signal.SIGTERM)
+    until = time.monotonic() + 60
+    while "Going down" not in log.read_text():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_who_comes_while_the_server_goes_down_is_refused_and_does_not_prolong_it(
+    reverser: Path, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    with served(reverser, log, "--read-seconds", "500", "--drain-seconds", "500", pair=PAIR) as server:
+        first = stuck(server)
+        going_down(server, log)
+        refused = post(server.port, text="a b c")
+        assert refused.status == 503
+        assert refused.retry_after
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as second:
+            second.sendall(b"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
+            first.sendall(b"         ")
+            assert first.recv(1000).startswith(b"HTTP/1.1 422 "), "which was let in, and is answered"
+            assert server.process.wait(timeout=90) == 0, "though the body of the second has not come"
+        first.close()
+
+
+def test_a_drain_ends_at_its_limit_whatever_is_left(reverser: Path, tmp_path: Path) -> None:
+    """A body that does not come for long, and sentences that take long."""
+    log = tmp_path / "log"
+    options = ["--read-seconds", "500", "--max-seconds", "500", "--drain-seconds", "1", "--batch-tokens", "1"]
+    options += ["--max-characters", "1000000", "--max-body", "1000000", "--max-queue", "100000"]
+    with served(reverser, log, *options, pair=PAIR) as server:
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            long = pool.submit(post, server.port, text=[LONG[:500]] * 60, split="none", beam=8)
+            while not asyncio.run(metrics(server.port))["regard_queue_sentences"]:
+                assert not long.done()
+            first = stuck(server, beside=1)
+            assert server.end(signal.SIGTERM) == 1
+            assert long.result().status == 503
+        assert first.recv(1000).startswith(b"HTTP/1.1 503 ")
+        first.close()
+    assert re.search(r"1 orders were accepted; [1-9]\d* sentences were left", log.read_text())
+    assert "2 requests were not answered" in log.read_text()
+
+
+def test_a_second_signal_ends_the_server_at_once(reverser: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with served(reverser, log, "--read-seconds", "500", "--drain-seconds", "500", pair=PAIR) as server:
+        first = stuck(server)
+        going_down(server, log)
+        assert server.end(signal.SIGTERM) == 1
+        first.close()
+    assert "1 requests were not answered" in log.read_text()
