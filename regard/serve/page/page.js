@@ -24,7 +24,7 @@ const ways = new Ways({
 });
 const inside = new Inside({
   section: at("inside"), name: at("inside-name"), root: at("viewer"), button: at("look"),
-  tell: (problem) => show(at("inside-problem"), problem && { ...problem, wait: 0 }, look),
+  tell: (problem) => show(at("inside-problem"), problem, look),
 });
 
 // ---- the models ----
@@ -163,15 +163,16 @@ function say() {
 
 function failed(problem) {
   if (problem.wait) trying = setTimeout(translate, 1000 * problem.wait);
-  show(at("problem"), problem, translate);
+  show(at("problem"), problem, translate, problem.wait);
   if (server.keyed && KEYS.includes(problem.status)) at("key-form").hidden = false;
 }
 
-function show(place, problem, again) {
+// wait: the seconds after which it is tried again by itself
+function show(place, problem, again, wait = 0) {
   place.hidden = !problem;
   place.replaceChildren();
   if (!problem) return;
-  const later = problem.wait ? " It is tried again in " + problem.wait + (problem.wait === 1 ? " second." : " seconds.") : "";
+  const later = wait ? " It is tried again in " + wait + (wait === 1 ? " second." : " seconds.") : "";
   place.append(html("p", {}, null, [html("strong", {}, problem.lead || "This page failed."), " " + problem.message + later]));
   if (!problem.again) return;
   const button = html("button", { type: "button" }, "Try again");
