@@ -219,7 +219,7 @@ class Guard:
             return None
         if self.draining:
             return Refusal(503, "The server is going down: send this again, to whoever answers then.", 5, close=True)
-        if self.in_flight >= self.limits.in_flight:
+        if exchange.method != "GET" and self.in_flight >= self.limits.in_flight:  # the page still comes, and says why
             return Refusal(429, f"{self.limits.in_flight} requests are being answered already: try again soon.", 1)
         return None
 

@@ -3,7 +3,8 @@
 A line ends a sentence. Inside a line so does a full stop, question or exclamation mark, or an ellipsis, with whatever
 closes after it, where white space and then anything but a small letter follow; not after an abbreviation, an initial or
 a number of one or two digits ("am 3. Mai"). The marks of Chinese and Japanese end one without white space. What is
-longer than a model should see at once is cut after a comma or the like, else at white space, else anywhere.
+longer than a model should see at once is cut after a comma or the like, else at white space, else anywhere. What marks
+a line as one of a list (a dash, a bullet, "2)") belongs to its indentation.
 
 Whoever sends a text chooses it, so the work must grow with its length and no faster: a pattern goes over a run of marks
 or of white space once and gives nothing of it back (`++`), and of what stands before a full stop only as much is looked
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 CLOSING = "\"'”’»«)\\]}›"
 END = re.compile(rf"(?:(?<![.!?…])[.!?…]++[{CLOSING}]*+(?=\s++[^\sa-zà-öø-ÿ])|[。！？．]++[」』”’）]*+)")
 LINE = re.compile(r"[^\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
+MARKER = re.compile(r"\s*+(?:[-*+•‣◦▪–—]|\d{1,3}\))\s++(?=\S)")
 BEFORE_STOP = re.compile(r"([^\W_]+(?:\.[^\W_]+)*)\.$")
 CUTS = (re.compile(r"[,;:，；：、]\s*"), re.compile(r"\s+"))
 ABBREVIATED = (
@@ -51,7 +53,7 @@ class Text:
 def split(text: str, by: str = "sentences", longest: int = 600) -> Text:
     """`by`: sentences, lines, or none for the text as one. No sentence begins or ends with white space, or is longer
     than `longest` characters."""
-    spans = [(0, len(text))] if by == "none" else [match.span() for match in LINE.finditer(text)]
+    spans = [(0, len(text))] if by == "none" else [unmarked(*match.span(), text) for match in LINE.finditer(text)]
     if by == "sentences":
         spans = [(start + first, start + last) for start, end in spans for first, last in inside(text[start:end])]
     spans = [(start + first, start + last) for start, end in spans for first, last in parts(text[start:end], longest)]
@@ -60,6 +62,12 @@ def split(text: str, by: str = "sentences", longest: int = 600) -> Text:
         tuple(text[a:b] for a, b in zip(edges[::2], edges[1::2], strict=True)),
         tuple(text[a:b] for a, b in spans),
     )
+
+
+def unmarked(start: int, end: int, text: str) -> tuple[int, int]:
+    """Where the words of a line begin, and its end."""
+    marker = MARKER.match(text, start, end)
+    return (marker.end() if marker else start), end
 
 
 def inside(line: str) -> Iterator[tuple[int, int]]:

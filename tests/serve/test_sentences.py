@@ -146,3 +146,15 @@ def test_the_work_grows_as_the_text_does(shape: str, monkeypatch: pytest.MonkeyP
         return min(rounds)
 
     assert work(80_000) < 40 * work(5_000), "16 times as long: not 256 times the work"
+
+
+@pytest.mark.parametrize("marker", ["- ", "* ", "•\t", "  – ", "2) ", "  12)  "])
+def test_what_marks_a_line_of_a_list_stays_before_it(marker: str) -> None:
+    cut = split(f"Here:\n{marker}One thing. Another.\n{marker}More.")
+    assert cut.sentences == ("Here:", "One thing.", "Another.", "More.")
+    assert cut.filled([s.upper() for s in cut.sentences]) == f"HERE:\n{marker}ONE THING. ANOTHER.\n{marker}MORE."
+
+
+@pytest.mark.parametrize("text", ["-5 degrees.", "* ", "3. Mai war kalt.", "1984) is a book.", "a - b"])
+def test_what_only_looks_like_a_marker_is_translated(text: str) -> None:
+    assert split(text).sentences == (text.strip(),)
