@@ -113,41 +113,7 @@ class Attending(nn.Module):
         return attention(q, k, v, mask, causal, dropout)
 
 
-class Headed(Attending):
-    """Attention in several heads, over sequences in whatever layout they lie."""
-
-    def __init__(self, n_heads: int) -> None:
-        super().__init__()
-        self.n_heads = n_heads
-
-    def heads(self, x: Tensor, layout: Layout) -> Tensor:
-        """(…, H·d) → (B, H, N, d)."""
-        return layout.pad(x.unflatten(-1, (self.n_heads, -1))).transpose(1, 2)
-
-    def gathered(
-        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, layout: Layout, causal: bool, dropout: float
-    ) -> Tensor:
-        """What queries (B, H, Q, d_k) gather in one rectangle → (…, H·d_v) in their layout."""
-        context = self.attend(q, k, v, mask, causal, dropout)  # (B, H, Q, d_v)
-        return layout.unpad(context.transpose(1, 2)).flatten(-2)
-
-    def packed_kernel(
-        self, x: Tensor, d_k: int, d_v: int, layout: Layout, memory_layout: Layout, causal: bool, dropout: float
-    ) -> Callable[[Tensor, Tensor | None], Tensor] | None:
-        """What attends without padding: q and kv, or all three side by side and None → (total, H·d_v). None where the
-        sequences do not lie end to end, somebody looks at the weights, or no kernel takes values such as x."""
-        if self.record is not None or not kernels.usable(x) or layout.offsets is None or memory_layout.offsets is None:
-            return None
-        from regard.nn.kernels.attention import Heads, Settings
-        from regard.nn.kernels.packed import kernel_for
-
-        heads, longest = Heads(self.n_heads, d_k, d_v), max(layout.size, memory_layout.size)
-        settings = Settings(layout.offsets, memory_layout.offsets, longest, causal, dropout)
-        kernel = kernel_for(product_type(x), heads, settings)
-        return (lambda projected, memory: kernel(projected, memory, heads, settings)) if kernel else None
-
-
-class MultiHeadAttention(Headed):
+class MultiHeadAttention(Attending):
     """h attentions side by side, each on its own projections of width d_k and d_v."""
 
     def __init__(
@@ -160,7 +126,8 @@ class MultiHeadAttention(Headed):
         bias: bool = False,
         attn_dropout: float = 0.0,
     ) -> None:
-        super().__init__(n_heads)
+        super().__init__()
+        self.n_heads = n_heads
         self.d_k = d_k or d_model // n_heads
         self.d_v = d_v or d_model // n_heads
         self.attn_dropout = attn_dropout
@@ -184,7 +151,9 @@ class MultiHeadAttention(Headed):
         """
         if (memory is None) != (memory_layout is None):
             raise ValueError("a memory comes with its layout")
-        context = self.packed_context(x, layout, memory, memory_layout or layout, causal)
+        context = None
+        if self.record is None and kernels.usable(x):
+            context = self.packed_context(x, layout, memory, memory_layout or layout, causal)
         if context is None:
             context = self.padded_context(x, layout, memory, memory_layout, causal)
         return linear(context, self.w_o.weight, self.w_o.bias)
@@ -193,12 +162,21 @@ class MultiHeadAttention(Headed):
         self, x: Tensor, layout: Layout, memory: Tensor | None, memory_layout: Layout, causal: bool
     ) -> Tensor | None:
         """What the queries gather, without padding; None where no kernel takes it. → (total, H·d_v)"""
-        kernel = self.packed_kernel(x, self.d_k, self.d_v, layout, memory_layout, causal, self.dropping)
+        from regard.nn.kernels.attention import Heads, Settings
+        from regard.nn.kernels.packed import kernel_for
+
+        if layout.offsets is None or memory_layout.offsets is None:
+            return None
+        heads, longest = Heads(self.n_heads, self.d_k, self.d_v), max(layout.size, memory_layout.size)
+        dropout = self.attn_dropout if self.training else 0.0
+        settings = Settings(layout.offsets, memory_layout.offsets, longest, causal, dropout)
+        kernel = kernel_for(product_type(x), heads, settings)
         if kernel is None:
             return None
         if memory is None:
-            return kernel(side_by_side(x, self.w_q, self.w_k, self.w_v), None)
-        return kernel(linear(x, self.w_q.weight, self.w_q.bias), side_by_side(memory, self.w_k, self.w_v))
+            return kernel(side_by_side(x, self.w_q, self.w_k, self.w_v), None, heads, settings)
+        q, kv = linear(x, self.w_q.weight, self.w_q.bias), side_by_side(memory, self.w_k, self.w_v)
+        return kernel(q, kv, heads, settings)
 
     def padded_context(
         self, x: Tensor, layout: Layout, memory: Tensor | None, memory_layout: Layout | None, causal: bool
@@ -212,11 +190,9 @@ class MultiHeadAttention(Headed):
             q = self.heads(linear(x, self.w_q.weight, self.w_q.bias), layout)  # (B, H, Q, d_k)
             k, v = self.keys_and_values(memory, memory_layout)
             mask = None if memory_layout.full else key_mask(memory_layout.mask)
-        return self.gathered(q, k, v, mask, layout, causal, self.dropping)
-
-    @property
-    def dropping(self) -> float:
-        return self.attn_dropout if self.training else 0.0
+        dropout = self.attn_dropout if self.training else 0.0
+        context = self.attend(q, k, v, mask, causal, dropout)  # (B, H, Q, d_v)
+        return layout.unpad(context.transpose(1, 2)).flatten(-2)
 
     def queries_keys_and_values(self, x: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
         if not self.training:  # a step of decoding is too small to be worth joining the matrices
@@ -230,6 +206,10 @@ class MultiHeadAttention(Headed):
             return self.heads(self.w_k(x), layout), self.heads(self.w_v(x), layout)
         k, v = side_by_side(x, self.w_k, self.w_v).split([self.w_k.out_features, self.w_v.out_features], dim=-1)
         return self.heads(k, layout), self.heads(v, layout)
+
+    def heads(self, x: Tensor, layout: Layout) -> Tensor:
+        """(…, H·d) → (B, H, N, d)."""
+        return layout.pad(x.unflatten(-1, (self.n_heads, -1))).transpose(1, 2)
 
 
 class HasModules(Protocol):

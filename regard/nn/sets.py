@@ -30,7 +30,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.nn.attention import Headed
+from regard.nn import kernels
+from regard.nn.attention import Attending
 from regard.nn.layout import Layout, Packed
 from regard.nn.linear import linear, product_type, side_by_side
 from regard.nn.masks import key_mask
@@ -43,28 +44,44 @@ SMALL = 2**14  # positions of a rectangle whose padding is not worth the groupin
 # --- attention over sets ---------------------------------------------------------------------------------
 
 
-class Gathering(Headed):
+class Gathering(Attending):
     """What queries gather from keys and values, set by set, in whatever layout they lie."""
 
     def __init__(self, n_heads: int, d_head: int) -> None:
-        super().__init__(n_heads)
-        self.d_head = d_head
+        super().__init__()
+        self.n_heads, self.d_head = n_heads, d_head
 
     def context(self, q: Tensor, layout: Layout, kv: Tensor, memory_layout: Layout) -> Tensor:
         """q: (…, D) in `layout`   kv: (…, 2·D) in `memory_layout`, keys beside values   → (…, D) in `layout`."""
-        kernel = self.packed_kernel(q, self.d_head, self.d_head, layout, memory_layout, causal=False, dropout=0.0)
-        if kernel:
-            return kernel(q.to(product_type(q)), kv.to(product_type(q)))
         q_offsets, k_offsets = layout.offsets, memory_layout.offsets
-        if self.record is None and q_offsets is not None and k_offsets is not None and uneven(layout, memory_layout):
-            return self.grouped_context(q, kv, q_offsets, k_offsets)
+        if self.record is None and q_offsets is not None and k_offsets is not None:
+            if kernels.usable(q):
+                longest = max(layout.size, memory_layout.size)
+                context = self.packed_context(q, kv, q_offsets, k_offsets, longest)
+                if context is not None:
+                    return context
+            if uneven(layout, memory_layout):
+                return self.grouped_context(q, kv, q_offsets, k_offsets)
         return self.padded_context(q, kv, layout, memory_layout)
+
+    def packed_context(
+        self, q: Tensor, kv: Tensor, q_offsets: Tensor, k_offsets: Tensor, longest: int
+    ) -> Tensor | None:
+        """Without padding; None where no kernel takes it."""
+        from regard.nn.kernels.attention import Heads, Settings
+        from regard.nn.kernels.packed import kernel_for
+
+        heads, settings = Heads(self.n_heads, self.d_head, self.d_head), Settings(q_offsets, k_offsets, longest)
+        dtype = product_type(q)
+        kernel = kernel_for(dtype, heads, settings)
+        return kernel(q.to(dtype), kv.to(dtype), heads, settings) if kernel else None
 
     def padded_context(self, q: Tensor, kv: Tensor, layout: Layout, memory_layout: Layout) -> Tensor:
         """In one rectangle."""
         k, v = (self.heads(part, memory_layout) for part in kv.chunk(2, dim=-1))
         mask = None if memory_layout.full else key_mask(memory_layout.mask)
-        return self.gathered(self.heads(q, layout), k, v, mask, layout, causal=False, dropout=0.0)
+        context = self.attend(self.heads(q, layout), k, v, mask)  # (B, H, Q, d_head)
+        return layout.unpad(context.transpose(1, 2)).flatten(-2)
 
     def grouped_context(self, q: Tensor, kv: Tensor, q_offsets: Tensor, k_offsets: Tensor) -> Tensor:
         """In one rectangle for each group of sets of like sizes."""
@@ -74,6 +91,10 @@ class Gathering(Headed):
             parts.append(self.padded_context(q_part, kv_part, group.layout, group.memory_layout))
             places.append(group.q_places)
         return torch.cat(parts).index_select(0, torch.cat(places).argsort())
+
+    def heads(self, x: Tensor, layout: Layout) -> Tensor:
+        """(…, D) → (B, H, N, d_head)."""
+        return layout.pad(x.unflatten(-1, (self.n_heads, -1))).transpose(1, 2)
 
 
 class SetAttention(Gathering):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -51,6 +50,5 @@ def test_exponents_are_shown(tmp_path: Path) -> None:
     draw(result, tmp_path / "sets.png")
 
 
-@pytest.mark.skipif(find_spec("torch_geometric") is None, reason="PyG is not installed")
 def test_our_network_and_pyg_s_compute_the_same() -> None:
     assert describe(TINY)["difference"] < 1e-5
