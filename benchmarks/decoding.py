@@ -153,7 +153,7 @@ class Run:
         batches = options.batches if mode == "bulk" else [1]
         try:
             for batch, split in product(batches, splits(name, options.threads, options.device)):
-                lines = min(options.sentences, max(2 * batch, options.tune) if mode == "bulk" else 4)
+                lines = min(options.sentences, max(2 * batch, options.tune) if mode == "bulk" else options.single)
                 request = {"do": mode, "beam": beam, "batch": batch, "split": split, "lines": [0, lines]}
                 self.workers[name].ask(**{**request, "lines": [0, min(lines, 2)]})  # what is opened or compiled first
                 answer = self.workers[name].ask(**request)

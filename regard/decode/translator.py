@@ -68,6 +68,7 @@ AT_A_TIME = 16  # batches of sentences of similar length that one search has bef
 LONGEST_PHRASE = 60  # tokens
 BENCHES = 6  # for how many kinds of searches slots are kept …
 SHARE = 0.25  # … and for how much of a GPU's memory
+FEW, FEW_ROOM = 64, 128  # so few slots have room for so many tokens of a source and of an output, at least
 
 
 class Translator:
@@ -267,7 +268,9 @@ class Translator:
     ) -> KeptBench:
         """Slots that are ready for these sources: those of an earlier search like this one, where there are."""
         slots = min(config.batch_sentences, 2 ** (len(sources) - 1).bit_length())
-        source_room, room = max(32, 2 ** (len(sources[0]) - 1).bit_length()), -(-max(limits) // 64) * 64
+        least = FEW_ROOM if slots <= FEW else 0  # few slots take little memory: one recording serves more lengths
+        source_room = max(least, 32, 2 ** (len(sources[0]) - 1).bit_length())
+        room = max(least, -(-max(limits) // 64) * 64)
         key = options, slots, source_room, room, config.precision, config.blockwise, *map(type, constraints)
         bench = self.benches.pop(key, None)
         if bench is None:
