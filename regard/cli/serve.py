@@ -130,6 +130,7 @@ def serve(
     from regard.export.engines import Settings
     from regard.serve.batcher import Batcher
     from regard.serve.guard import LOOPBACK, Access
+    from regard.serve.journal import now
     from regard.serve.keys import Keyring
     from regard.serve.metrics import Metrics
     from regard.serve.models import Models, Place, open_served
@@ -143,7 +144,14 @@ def serve(
         drain_seconds=drain_seconds,
     )  # fmt: skip
     places = [Place.read(text) for text in runs]
-    keyring = Keyring(keys) if keys else None
+
+    def write(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def say(text: str) -> None:
+        write(f"{now()} {text}")
+
+    keyring = Keyring(keys, complain=say) if keys else None
     taken = listening(host, port)
     local = loopback(host)
     if not local and not keyring:
@@ -155,13 +163,12 @@ def serve(
         [open_served(place, engine, quantization, weights, device, settings, warn, **options) for place in places]
     )
 
-    def say(text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
-
     metrics = Metrics()
     batcher = Batcher(models.models, limits, metrics, batch_tokens, complain=say)
     names = (*LOOPBACK, *(name.lower() for name in host_name or ())) if local else tuple(host_name or ())
     access = Access(names, tuple(cors or ()))
     for served in models:
-        say(f"{served.name}: {served.source} to {served.target}, by {served.engine}.")
-    run(Serving(models, limits, metrics, batcher, keyring, access, say, log_text), taken, say)
+        first = models.find(served.source, served.target)
+        others = "" if first is served else f' {first.name} answers for this pair: ask for "model": "{served.name}".'
+        say(f"{served.name}: {served.source} to {served.target}, by {served.engine}.{others}")
+    run(Serving(models, limits, metrics, batcher, keyring, access, write, log_text), taken, say)
