@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.options import Beam, Device, Weights, given, warn
+from regard.cli.options import Beam, Device, Weights, given
 from regard.errors import RegardError
 from regard.serve.keys import HIGHEST_RATE, RATE
 from regard.serve.limits import Limits
@@ -155,12 +155,12 @@ def serve(
     taken = listening(host, port)
     local = loopback(host)
     if not local and not keyring:
-        warn("This server listens beyond this machine and needs no key: see --keys, and docs/serving.md.")
+        say("This server listens beyond this machine and needs no key: see --keys, and docs/serving.md.")
     torch.set_num_threads(threads or max(1, torch.get_num_threads() - 1))  # one core is for requests
     settings = Settings(device="cpu" if device == "auto" else device).spread(torch.get_num_threads(), side_by_side=True)
     options = given(beam_size=beam)
     models = Models(
-        [open_served(place, engine, quantization, weights, device, settings, warn, **options) for place in places]
+        [open_served(place, engine, quantization, weights, device, settings, say, **options) for place in places]
     )
 
     metrics = Metrics()

@@ -29,6 +29,9 @@ def test_its_json_has_its_shapes(ask: httpx.Client, model: Translator) -> None:
     several = ask.post("/translate", json={"q": ["a", "b c"], "source": "auto", "target": "de"}).json()
     assert several["translatedText"] == model.translate(["a", "b c"])
     assert [one["language"] for one in several["detectedLanguage"]] == ["en", "en"]
+    unsure = ask.post("/translate", json={"q": "z y x", "source": "auto", "target": "de"}).json()
+    detected = {"confidence": 0.0, "language": "en"}
+    assert unsure == {"translatedText": model.translate("z y x"), "detectedLanguage": detected}
     settings = ask.get("/frontend/settings").json()
     assert settings["charLimit"] == 5000
     assert settings["keyRequired"] is False

@@ -94,6 +94,13 @@ def test_overload_is_refused_at_once_and_passes(small: Server, model: Translator
     assert after.content["translations"][0]["text"] == model.translate("a b c", beam_size=8)
 
 
+def test_a_request_that_the_queue_can_never_hold_is_told_so(small: Server) -> None:
+    answer = post(small.port, text="a\n" * 9)
+    assert answer.status == 413
+    assert answer.content == {"error": "9 sentences are more than the 8 allowed here: send less at a time."}
+    assert answer.retry_after is None, "waiting does not help"
+
+
 def test_a_deadline_is_kept_and_nothing_is_left_behind(small: Server) -> None:
     answer = post(small.port, text=LONG, split="none", deadline=0.05)
     assert answer.status == 504
