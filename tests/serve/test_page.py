@@ -280,7 +280,11 @@ def test_what_is_drawn_of_another_sentence_says_so(visit: Open, server: Server, 
     told = looked_into(tab)
     assert is_old(tab, False) == ""
     tab.locator("[data-view=lines]").click()
-    write(tab, "a b c\nd e f")
+    at_once = tab.evaluate(
+        """() => { text.value = "a b c\\nd e f"; text.dispatchEvent(new InputEvent("input"));
+        return inside.classList.contains("old"); }"""
+    )
+    assert at_once, "before anything is translated"
     said = is_old(tab, True)
     assert said == "This is still of “a b c”. Look inside again to see what stands there now."
     settled(tab, "{}\n{}".format(*model.translate(["a b c", "d e f"])))
