@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.options import Beam, Device, Weights, given, warn
+from regard.cli.options import Beam, Device, Weights, given
 from regard.errors import RegardError
 from regard.serve.keys import HIGHEST_RATE, RATE
 from regard.serve.limits import Limits
@@ -130,6 +130,7 @@ def serve(
     from regard.export.engines import Settings
     from regard.serve.batcher import Batcher
     from regard.serve.guard import LOOPBACK, Access
+    from regard.serve.journal import now
     from regard.serve.keys import Keyring
     from regard.serve.metrics import Metrics
     from regard.serve.models import Models, Place, open_served
@@ -143,25 +144,31 @@ def serve(
         drain_seconds=drain_seconds,
     )  # fmt: skip
     places = [Place.read(text) for text in runs]
-    keyring = Keyring(keys) if keys else None
+
+    def write(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def say(text: str) -> None:
+        write(f"{now()} {text}")
+
+    keyring = Keyring(keys, complain=say) if keys else None
     taken = listening(host, port)
     local = loopback(host)
     if not local and not keyring:
-        warn("This server listens beyond this machine and needs no key: see --keys, and docs/serving.md.")
+        say("This server listens beyond this machine and needs no key: see --keys, and docs/serving.md.")
     torch.set_num_threads(threads or max(1, torch.get_num_threads() - 1))  # one core is for requests
     settings = Settings(device="cpu" if device == "auto" else device).spread(torch.get_num_threads(), side_by_side=True)
     options = given(beam_size=beam)
     models = Models(
-        [open_served(place, engine, quantization, weights, device, settings, warn, **options) for place in places]
+        [open_served(place, engine, quantization, weights, device, settings, say, **options) for place in places]
     )
-
-    def say(text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
 
     metrics = Metrics()
     batcher = Batcher(models.models, limits, metrics, batch_tokens, complain=say)
     names = (*LOOPBACK, *(name.lower() for name in host_name or ())) if local else tuple(host_name or ())
     access = Access(names, tuple(cors or ()))
     for served in models:
-        say(f"{served.name}: {served.source} to {served.target}, by {served.engine}.")
-    run(Serving(models, limits, metrics, batcher, keyring, access, say, log_text), taken, say)
+        first = models.find(served.source, served.target)
+        others = "" if first is served else f' {first.name} answers for this pair: ask for "model": "{served.name}".'
+        say(f"{served.name}: {served.source} to {served.target}, by {served.engine}.{others}")
+    run(Serving(models, limits, metrics, batcher, keyring, access, write, log_text), taken, say)

@@ -205,12 +205,51 @@ NAMES = dict(
     ]
 )
 CODES = {name.lower(): code for code, name in NAMES.items()}
+VARIANTS = dict(  # countries and scripts that tell forms of a language apart
+    entry.split(" ", 1)
+    for entry in [
+        "at Austria",
+        "au Australia",
+        "be Belgium",
+        "br Brazil",
+        "ca Canada",
+        "ch Switzerland",
+        "cn China",
+        "de Germany",
+        "es Spain",
+        "fr France",
+        "gb United Kingdom",
+        "hk Hong Kong",
+        "ie Ireland",
+        "in India",
+        "it Italy",
+        "mx Mexico",
+        "nl Netherlands",
+        "pt Portugal",
+        "tw Taiwan",
+        "us United States",
+        "arab Arabic script",
+        "cyrl Cyrillic",
+        "hans simplified",
+        "hant traditional",
+        "latn Latin script",
+    ]
+)
 CODE = re.compile("([A-Za-z]{2,3})(?:[-_](?:[A-Z]{2}|[A-Z][a-z]{3}))?")  # with a country or a script: pt-BR, zh_Hant
 
 
 def main_code(language: str) -> str:
     """`pt` for pt-BR or pt_BR."""
     return re.split(r"[-_]", language.lower())[0]
+
+
+def title_of(language: str) -> str:
+    """What readers call it: `French`, `Portuguese (Brazil)`; a code that is not known here stands for itself."""
+    code, *variant = re.split(r"[-_]", language, maxsplit=1)
+    if code.lower() not in NAMES:
+        return language
+    inside = f" ({VARIANTS.get(variant[0].lower(), variant[0])})" if variant else ""
+    return NAMES[code.lower()] + inside
 
 
 def name_of(language: str) -> str:

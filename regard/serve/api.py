@@ -14,13 +14,14 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
+from regard.data.languages import title_of
 from regard.decode.translator import Translation, links_of
 from regard.errors import nearest
 from regard.serve.batcher import Answer
 from regard.serve.limits import Refusal
 from regard.serve.models import Served
 from regard.serve.state import Serving
-from regard.serve.work import Count, Task, Words, Work, begun, note
+from regard.serve.work import MOST, Count, Task, Words, Work, begun, note
 from regard.view import attention_document
 
 Made = TypeVar("Made")
@@ -69,6 +70,22 @@ class AttentionRequest(Strict):
         None, description="What the model is made to say of the text, which is then not cut; if none, what it says."
     )
     deadline: Annotated[float, Field(gt=0)] | None = Field(None, description="Seconds until the answer is useless.")
+
+
+NUMBER = f"a whole number from 1 to {MOST:,}"
+CODE = "the code of a language, such as en"
+SWITCH = "true or false"
+MUST = {  # be, so that a wrong field can be told what
+    "text": "a text, or a list of texts", "source": CODE, "target": CODE, "model": "the name of a model",
+    "beam": NUMBER, "n_best": NUMBER, "scores": SWITCH, "alignments": SWITCH,
+    "attention": "true, false, or a list of names of modules", "prefix": "a text",
+    "glossary": "an object with a text for each term", "split": '"sentences", "lines" or "none"', "stream": SWITCH,
+    "deadline": "a number of seconds above 0", "translation": "a text",
+}  # fmt: skip
+FIELDS = {
+    "/v1/translate": {name: MUST[name] for name in TranslateRequest.model_fields},
+    "/v1/attention": {name: MUST[name] for name in AttentionRequest.model_fields} | {"text": "a text"},
+}
 
 
 class AttentionDocument(BaseModel):
@@ -133,6 +150,9 @@ class Model(BaseModel):
     name: str
     source: str
     target: str
+    source_name: str = Field(description="What readers call the language.")
+    target_name: str
+    default: bool = Field(description="Whether it answers for its languages; another one is asked for by its name.")
     engine: str
     beam: int
     n_best: int = Field(description="Translations of a sentence it finds in any case; more need a wider search.")
@@ -313,7 +333,9 @@ def router(serving: Serving) -> APIRouter:
         """The models and the limits."""
         found = [
             {
-                "name": served.name, "source": served.source, "target": served.target, "engine": served.engine,
+                "name": served.name, "source": served.source, "target": served.target,
+                "source_name": title_of(served.source), "target_name": title_of(served.target),
+                "default": serving.models.find(served.source, served.target) is served, "engine": served.engine,
                 "beam": served.translator.config.beam_size, "n_best": served.translator.candidates,
                 "alignments": served.aligns,
             }

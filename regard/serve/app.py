@@ -14,18 +14,17 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
-from starlette.middleware.cors import CORSMiddleware
-from starlette.types import ASGIApp
 
 import regard
 from regard.decode.translator import Wish
 from regard.serve import api, libretranslate
 from regard.serve.batcher import Kind
-from regard.serve.guard import PAGE_POLICY, Access, Guard, error_response, refusal_response
+from regard.serve.guard import PAGE_POLICY, Guard, error_response, refusal_response
 from regard.serve.limits import Refusal
 from regard.serve.metrics import TYPE
 from regard.serve.models import Served
-from regard.serve.state import Serving, given_key
+from regard.serve.state import Serving
+from regard.serve.wording import wrong_with
 from regard.view.page import SCRIPTS, STYLE, attention_page, part
 
 PAGE = Path(__file__).parent / "page"
@@ -49,21 +48,13 @@ def build(serving: Serving) -> Guard:
     app.add_exception_handler(Refusal, refused)  # type: ignore[arg-type]
     app.add_exception_handler(RequestValidationError, invalid)  # type: ignore[arg-type]
     app.add_exception_handler(HTTPException, unknown)  # type: ignore[arg-type]
-    app.include_router(api.router(serving))
-    app.include_router(libretranslate.router(serving))
+    routers = api.router(serving), libretranslate.router(serving)
+    for router in routers:
+        app.include_router(router)
     health(app, serving)
     pages(app)
-    return Guard(app, serving.limits, serving.metrics, serving.access, serving.log)
-
-
-def across_origins(guard: Guard, access: Access) -> ASGIApp:
-    """The outermost layer: pages elsewhere that may ask may also read every answer, the guard's refusals among them."""
-    if not access.origins:
-        return guard
-    return CORSMiddleware(
-        guard, allow_origins=access.origins, allow_methods=["GET", "POST"],
-        allow_headers=["Authorization", "Content-Type"], expose_headers=["Retry-After"],
-    )  # fmt: skip
+    places = (getattr(route, "path", "") for routes in (app, *routers) for route in routes.routes)
+    return Guard(app, serving.limits, serving.metrics, serving.access, serving.log, frozenset(places))
 
 
 def lifespan(serving: Serving) -> Callable[[FastAPI], Any]:
@@ -86,15 +77,14 @@ async def refused(request: Request, refusal: Refusal) -> Response:
 
 async def invalid(request: Request, error: RequestValidationError) -> Response:
     """What is wrong with a body, in a sentence; without what was sent."""
-    first = error.errors()[0]
-    if first["type"] == "json_invalid":
+    errors = error.errors()
+    if errors[0]["type"] == "json_invalid":
         return error_response(400, "The body is no JSON: send an object with a text, in UTF-8.")
-    place = ".".join(str(part) for part in first["loc"][1:3])
-    if not place:
+    if len(errors[0]["loc"]) < 2:
         return error_response(
             422, 'The body is no JSON object: send one, as Content-Type application/json, with a "text".'
         )
-    return error_response(422, f"{place[:200]}: {first['msg']}.")
+    return error_response(422, wrong_with(errors, api.FIELDS[request.scope["path"]], outer=1))
 
 
 async def unknown(request: Request, error: HTTPException) -> Response:
@@ -103,7 +93,10 @@ async def unknown(request: Request, error: HTTPException) -> Response:
         405: "This path takes another method: GET /openapi.json says which.",
     }
     message = sentences.get(error.status_code, "The body cannot be read: send JSON in UTF-8.")
-    return error_response(error.status_code, message, dict(error.headers or {}))
+    headers = dict(error.headers or {})
+    if headers.get("Allow") == "GET":
+        headers["Allow"] = "GET, HEAD"  # which the guard makes a GET
+    return error_response(error.status_code, message, headers)
 
 
 def health(app: FastAPI, serving: Serving) -> None:
@@ -154,7 +147,7 @@ def health(app: FastAPI, serving: Serving) -> None:
     async def metrics(request: Request) -> Response:
         """Counts for Prometheus. Where keys are needed, it needs one too."""
         if serving.keys:
-            serving.keys.find(given_key(request))
+            serving.known(request)
         return Response(serving.metrics.text(), media_type=TYPE)
 
 

@@ -107,7 +107,7 @@ class Batcher:
         self.models, self.limits, self.metrics = models, limits, metrics
         self.batch_tokens, self.complain = batch_tokens, complain
         self.orders: list[Order] = []  # the most urgent first; a change makes a new list, so that one may look unlocked
-        self.waiting = self.counted = 0
+        self.waiting = self.counted = self.accepted = 0
         self.busy = self.stopped = self.draining = self.abandoned = False
         self.changed = threading.Condition()
         self.thread = threading.Thread(target=self.work, name="regard-batcher", daemon=True)
@@ -157,6 +157,7 @@ class Batcher:
                     1,
                 )
             self.counted += 1
+            self.accepted += not urgent
             futures = [piece.future for piece in pieces]
             order = Order(now if urgent else now + seconds, self.counted, kind, pieces, futures)
             orders = list(self.orders)

@@ -17,8 +17,10 @@ from urllib.parse import urlsplit
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from regard.serve.journal import Journal
 from regard.serve.limits import Limits, Refusal
 from regard.serve.metrics import Metrics
+from regard.serve.origins import answering_preflights
 
 DISCARDED = 16 * 2**20  # bytes of a body beyond the limit that are read and thrown away
 LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
@@ -105,6 +107,7 @@ class Exchange:
     """One request and its answer, as they are logged and counted."""
 
     scope: Scope
+    places: frozenset[str] = frozenset()  # the paths of all routes
     began: float = field(default_factory=time.monotonic)
     status: int = 0
     started: bool = False
@@ -129,35 +132,30 @@ class Exchange:
 
     @property
     def route(self) -> str:
-        """The path of the route that answered; nothing that a client could make up."""
-        route = self.scope.get("route")
-        return str(getattr(route, "path", "") or "other")
+        """The path of the route that answered, or would have; nothing that a client could make up."""
+        route = getattr(self.scope.get("route"), "path", "")
+        if route:
+            return str(route)
+        path = str(self.scope["path"])
+        return path if path in self.places else "other"
 
-
-class Journal:
-    """Lines for the log, those of one turn of the event loop written together."""
-
-    def __init__(self, write: Callable[[str], None]) -> None:
-        self.write = write
-        self.lines: list[str] = []
-
-    def __call__(self, line: str) -> None:
-        if not self.lines:
-            asyncio.get_running_loop().call_soon(self.flush)
-        self.lines.append(line)
-
-    def flush(self) -> None:
-        lines, self.lines = self.lines, []
-        self.write("\n".join(lines))
+    @property
+    def note(self) -> str:
+        """What the routes have to say of it for the log."""
+        state = self.scope.get("state", {})
+        key = f", key {state['key']!r}" if "key" in state else ""
+        return f"{key}{state.get('note', '')}"
 
 
 class Guard:
     """The layer around the routes. `log` gets a line for each answer; without text, query or headers of users."""
 
     def __init__(
-        self, app: ASGIApp, limits: Limits, metrics: Metrics, access: Access, log: Callable[[str], None]
-    ) -> None:
-        self.app, self.limits, self.metrics, self.access, self.log = app, limits, metrics, access, Journal(log)
+        self, app: ASGIApp, limits: Limits, metrics: Metrics, access: Access, log: Callable[[str], None],
+        places: frozenset[str] = frozenset(),
+    ) -> None:  # fmt: skip
+        self.app, self.places = answering_preflights(app, access.origins), places
+        self.limits, self.metrics, self.access, self.log = limits, metrics, access, Journal(log)
         self.in_flight = 0  # requests that were let in, and are more than a question after the server's health
         self.draining = False  # nobody is let in any more
 
@@ -167,7 +165,7 @@ class Guard:
             return
         if scope["type"] != "http":
             raise RuntimeError(f"There is nothing here for {scope['type']}.")
-        exchange = Exchange(scope)
+        exchange = Exchange(scope, self.places)
         self.metrics.in_flight.inc()
         try:
             await self.handle(exchange, receive, self.dressed(exchange, send))
@@ -177,9 +175,8 @@ class Guard:
             self.metrics.requests.labels(exchange.route, str(exchange.status)).inc()
             self.metrics.latency.labels(exchange.route).observe(seconds)
             if not exchange.probe or exchange.status >= 400:
-                note = scope.get("state", {}).get("note", "")
-                client = (scope.get("client") or ("-",))[0]
-                self.log(f"{client} {exchange.method} {exchange.route} {exchange.status} {1000 * seconds:.0f} ms{note}")
+                client, took = (scope.get("client") or ("-",))[0], f"{1000 * seconds:.0f} ms"
+                self.log(f"{client} {exchange.method} {exchange.route} {exchange.status} {took}{exchange.note}")
 
     async def handle(self, exchange: Exchange, receive: Receive, send: Send) -> None:
         """Have a request answered, or answer it with what is wrong."""
@@ -219,7 +216,8 @@ class Guard:
             return None
         if self.draining:
             return Refusal(503, "The server is going down: send this again, to whoever answers then.", 5, close=True)
-        if exchange.method != "GET" and self.in_flight >= self.limits.in_flight:  # the page still comes, and says why
+        reads = exchange.method in ("GET", "HEAD")  # the page, which still comes, and says why
+        if not reads and self.in_flight >= self.limits.in_flight:
             return Refusal(429, f"{self.limits.in_flight} requests are being answered already: try again soon.", 1)
         return None
 
@@ -281,7 +279,10 @@ class Guard:
             while (await receive())["type"] != "http.disconnect":
                 pass
 
-        answering = asyncio.ensure_future(self.app(exchange.scope, replay, send))
+        scope = exchange.scope
+        if scope["method"] == "HEAD":  # answered as GET; the server, whose scope this is not, leaves out the body
+            scope = {**scope, "method": "GET"}
+        answering = asyncio.ensure_future(self.app(scope, replay, send))
         answering.add_done_callback(look_at)
         watching = asyncio.ensure_future(gone())
         longest = self.limits.seconds + self.limits.read_seconds  # to search, and then to be read

@@ -78,6 +78,8 @@ def write(file: Path, keys: list[Key]) -> None:
 
 def add(file: Path, name: str, rate: int = RATE) -> str:
     """A new key, which nobody can read again."""
+    if not name.strip() or not name.isprintable():
+        raise RegardError("A key needs a name of printable characters: regard keys add anna.")
     keys = read(file) if file.exists() else []
     if any(key.name == name for key in keys):
         raise RegardError(f"{file} has a key called {name}: remove it first, or take another name.")
@@ -155,9 +157,9 @@ class Keyring:
             raise Refusal(403, "The key is not known here: ask whoever runs this server for one.")
         return found[0]
 
-    def spend(self, given: str) -> Key:
+    def spend(self, key: Key) -> None:
         """Count a request against its key."""
-        key, now = self.find(given), self.clock()
+        now = self.clock()
         bucket = self.buckets.setdefault(key.hash, Bucket(key.rate, now))
         bucket.left = min(key.rate, bucket.left + (now - bucket.seen) * key.rate / 60)
         bucket.seen = now
@@ -165,4 +167,3 @@ class Keyring:
             wait = (1 - bucket.left) * 60 / key.rate
             raise Refusal(429, f"This key may make {key.rate} requests a minute: wait a little.", wait)
         bucket.left -= 1
-        return key

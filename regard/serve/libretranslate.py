@@ -7,6 +7,7 @@ their scripts and commonest words; confidence is the share of words that speak f
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -14,11 +15,12 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field, ValidationError
 
 from regard.data.detection import likeliest
-from regard.data.languages import NAMES, main_code
-from regard.serve.api import ERRORS
+from regard.data.languages import title_of
+from regard.serve.api import CODE, ERRORS
 from regard.serve.limits import Refusal
 from regard.serve.models import Served, matches
 from regard.serve.state import Serving
+from regard.serve.wording import wrong_with
 from regard.serve.work import MOST, Task, Words, begun, note
 
 
@@ -36,6 +38,10 @@ class Detect(BaseModel):
     api_key: str | None = ""
 
 
+MUST = {
+    "q": "a text, or a list of texts", "source": f"{CODE}, or auto", "target": CODE, "format": '"text"',
+    "alternatives": f"a whole number from 0 to {MOST:,}", "api_key": "a text",
+}  # fmt: skip
 FORM = {"application/json", "application/x-www-form-urlencoded"}
 
 
@@ -68,18 +74,16 @@ async def fields_of(request: Request) -> dict[str, Any]:
     )
 
 
-async def read(request: Request, schema: type[Any]) -> Any:
+async def read(request: Request, schema: type[Any], must: Mapping[str, str] = MUST) -> Any:
     content = await fields_of(request)
     try:
         return schema.model_validate(content)
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"][:2])
-        raise Refusal(400, f"Invalid request: {where}: {first['msg']}.") from None
+        raise Refusal(400, wrong_with(error.errors(include_input=False, include_url=False), must)) from None
 
 
 def language(code: str) -> dict[str, str]:
-    return {"code": code, "name": NAMES.get(main_code(code), code)}
+    return {"code": code, "name": title_of(code)}
 
 
 def router(serving: Serving) -> APIRouter:
@@ -121,13 +125,15 @@ def router(serving: Serving) -> APIRouter:
 
     @routes.get("/languages")
     async def languages() -> list[dict[str, Any]]:
-        """The source languages and what each is translated to."""
-        return [{**language(code), "targets": targets} for code, targets in models.languages().items()]
+        """The languages and what each is translated to, which may be nothing."""
+        known = dict.fromkeys(served.target for served in models)
+        found = models.languages() | {code: [] for code in known if code not in models.languages()}
+        return [{**language(code), "targets": targets} for code, targets in found.items()]
 
     @routes.post("/detect", responses=ERRORS, openapi_extra=body_of(Detect))
     async def detect(request: Request) -> list[dict[str, Any]]:
         """Which of the served source languages q is in."""
-        asked: Detect = await read(request, Detect)
+        asked: Detect = await read(request, Detect, MUST | {"q": "a text"})
         serving.admit(request, asked.api_key or "")
         if len(asked.q) > limits.characters:
             raise Refusal(413, f"{len(asked.q):,} characters are more than the {limits.characters:,} allowed here.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 
 from regard.errors import RegardError
@@ -18,6 +19,15 @@ class Refusal(Exception):
     def headers(self) -> dict[str, str]:
         headers = {"Retry-After": str(max(1, round(self.retry_after)))} if self.retry_after else {}
         return headers | ({"Connection": "close"} if self.close else {})
+
+
+OPTIONS = {  # of `regard serve`, by the limit that each sets
+    "characters": "--max-characters", "items": "--max-items", "beam": "--max-beam", "n_best": "--max-n-best",
+    "sentence_characters": "--max-sentence", "glossary_terms": "--max-terms", "term_characters": "--max-term",
+    "attention_characters": "--max-attention", "body_bytes": "--max-body", "read_seconds": "--read-seconds",
+    "queue": "--max-queue", "in_flight": "--max-requests", "seconds": "--max-seconds",
+    "drain_seconds": "--drain-seconds",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -41,7 +51,11 @@ class Limits:
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            if getattr(self, item.name) <= 0:
-                raise RegardError(f"The limit {item.name} = {getattr(self, item.name)} must be above 0.")
+            value = getattr(self, item.name)
+            if not (value > 0 and math.isfinite(value)):
+                raise RegardError(f"{OPTIONS[item.name]} {value} must be a number above 0.")
         if self.queue < self.items:
-            raise RegardError(f"A queue of {self.queue} sentences has no room for the {self.items} items of a request.")
+            raise RegardError(
+                f"--max-queue {self.queue} has no room for a request of --max-items {self.items}: raise the one, or "
+                "lower the other."
+            )

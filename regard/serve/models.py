@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -142,7 +142,8 @@ class Models:
         return found
 
     def find(self, source: str | None = None, target: str | None = None, name: str | None = None) -> Served:
-        """The first model that is as asked; what is left open may be anything, if only one model is meant."""
+        """The first model that is as asked; what is left open may be anything, if only one pair of languages is meant.
+        Where several have the same pair, the others are asked for by their names."""
         if name is not None and name not in self.models:
             shown = name[:100]
             raise Refusal(400, f"There is no model {shown}{nearest(shown, self.models)}: GET /v1/models lists them.")
@@ -151,16 +152,34 @@ class Models:
             if name in (None, served.name) and matches(source, served.source) and matches(target, served.target)
         ]  # fmt: skip
         if not fitting:
-            pairs = ", ".join(f"{served.source} to {served.target}" for served in self)
-            asked = f"{(source or 'any')[:100]} to {(target or 'any')[:100]}"
-            raise Refusal(400, f"Not translated here: {asked}. There is {pairs}.")
-        if len({(served.source, served.target) for served in fitting}) > 1:
-            pairs = ", ".join(f"{served.source} to {served.target}" for served in fitting)
-            raise Refusal(400, f"Say source and target: there is {pairs}.")
-        exact = [served for served in fitting if (source, target) == (served.source, served.target)]
+            raise self.unfit(source, target, name)
+        if len(fitting) == 1:
+            return fitting[0]
+        exact = [served for served in fitting if same(source, served.source) and same(target, served.target)]
+        if not exact and len({(served.source, served.target) for served in fitting}) > 1:
+            raise Refusal(400, f"Say source and target: there is {pairs_of(fitting)}.")
         return (exact or fitting)[0]
+
+    def unfit(self, source: str | None, target: str | None, name: str | None) -> Refusal:
+        """What is said where no model is as asked."""
+        asked = f"{(source or 'any language')[:100]} to {(target or 'any language')[:100]}"
+        if name is None:
+            return Refusal(400, f"{asked} is not translated here: there is {pairs_of(self)}.")
+        return Refusal(
+            422,
+            f"The model {name} translates {pairs_of([self.models[name]])}, not {asked}: leave out model, or source and "
+            "target.",
+        )
+
+
+def pairs_of(models: Iterable[Served]) -> str:
+    return ", ".join(dict.fromkeys(f"{served.source} to {served.target}" for served in models))
+
+
+def same(asked: str | None, served: str) -> bool:
+    return asked is not None and asked.lower() == served.lower()
 
 
 def matches(asked: str | None, served: str) -> bool:
     """Whether a language will do: pt for pt-BR, and the other way round."""
-    return asked is None or asked.lower() == served.lower() or main_code(asked) == main_code(served)
+    return asked is None or same(asked, served) or main_code(asked) == main_code(served)

@@ -25,9 +25,11 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from regard.errors import RegardError
-from regard.serve.app import across_origins, build
+from regard.serve.app import build
 from regard.serve.guard import BREAK_OFF, Access, Guard, refusal_response, with_security
+from regard.serve.journal import counted
 from regard.serve.limits import Limits, Refusal
+from regard.serve.origins import readable
 from regard.serve.state import Serving
 
 SPARE = 256  # connections beyond as many as there may be requests
@@ -210,7 +212,9 @@ class Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         if self.drain_until and not self.serving.batcher.draining:
             self.serving.batcher.drain()
-            self.say("Going down: what was accepted is answered, what comes now is not.")
+            self.say(
+                "Going down: what was accepted is answered, what comes now is not; a second signal ends this at once."
+            )
         if self.drain_until:
             answered = self.serving.batcher.idle and self.guard.in_flight == 0
             if answered or time.monotonic() > self.drain_until:
@@ -224,6 +228,16 @@ class Server(uvicorn.Server):
         late = self.loop.call_later(left, self.give_up)
         await super().shutdown(sockets)
         late.cancel()
+        if self.force_exit:  # then uvicorn leaves this out, and the loop's end would break off who waits for it
+            await self.lifespan.shutdown()
+
+    def end(self) -> str:
+        """What there is to say at the end."""
+        queued = f"Ended. {were(self.serving.batcher.accepted, 'request')} queued"
+        if not self.requests_left:
+            return f"{queued}, and none was given up."
+        left = f" with {counted(self.sentences_left, 'sentence')} still to translate" if self.sentences_left else ""
+        return f"{queued}. {were(self.requests_left, 'request')} given up{left}."
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self.loop = asyncio.get_running_loop()
@@ -232,6 +246,16 @@ class Server(uvicorn.Server):
             address = self.servers[0].sockets[0].getsockname()
             host = f"[{address[0]}]" if ":" in address[0] else address[0]
             self.say(f"Serving at http://{host}:{address[1]}/")
+
+
+def were(number: int, what: str) -> str:
+    """`1 request was`, `2 requests were`."""
+    return f"{counted(number, what)} {'was' if number == 1 else 'were'}"
+
+
+def unsaid(record: logging.LogRecord) -> bool:
+    """Of requests that are given up we speak ourselves; uvicorn would too."""
+    return "graceful shutdown exceeded" not in record.getMessage()
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -247,17 +271,17 @@ def run(serving: Serving, port: socket.socket, say: Callable[[str], None]) -> No
     """Serve until a signal."""
     guard = build(serving)
     config = uvicorn.Config(
-        across_origins(guard, serving.access), http=patient(serving.limits, serving.access), loop="asyncio", ws="none",
-        lifespan="on", access_log=False, log_level=logging.ERROR, server_header=False, timeout_keep_alive=30,
+        readable(guard, serving.access.origins), http=patient(serving.limits, serving.access), loop="asyncio",
+        ws="none", lifespan="on", access_log=False, log_level=logging.ERROR, server_header=False, timeout_keep_alive=30,
         backlog=2048, proxy_headers=False,
     )  # fmt: skip
+    logging.getLogger("uvicorn.error").addFilter(unsaid)
     server = Server(config, serving, guard, say)
     gc.collect()
     gc.freeze()  # models and libraries stay: the collector need not look at them again while requests wait
     server.run([port])
-    orders = serving.batcher.counted
-    say(f"Ended. {orders:,} orders were accepted; {server.sentences_left:,} sentences were left.")
+    say(server.end())
     if server.gave_up:
-        say(f"{server.requests_left:,} requests were not answered.")
         sys.stderr.flush()
-        os._exit(1)  # the translator's thread may be in the middle of a search, which nothing else ends
+        # The translator's thread may be in the middle of a search, which nothing else ends.
+        os._exit(1 if server.requests_left else 0)

@@ -9,7 +9,7 @@ from fastapi import Request
 
 from regard.serve.batcher import Batcher
 from regard.serve.guard import Access
-from regard.serve.keys import Keyring
+from regard.serve.keys import Key, Keyring
 from regard.serve.limits import Limits
 from regard.serve.metrics import Metrics
 from regard.serve.models import Models
@@ -31,7 +31,14 @@ class Serving:
     def admit(self, request: Request, api_key: str) -> None:
         """Count a request against its key, where keys are needed."""
         if self.keys:
-            self.keys.spend(given_key(request, api_key))
+            self.keys.spend(self.known(request, api_key))
+
+    def known(self, request: Request, api_key: str = "") -> Key:
+        """The key of a request, whose name the log will have."""
+        assert self.keys
+        key = self.keys.find(given_key(request, api_key))
+        request.state.key = key.name
+        return key
 
 
 def given_key(request: Request, api_key: str = "") -> str:

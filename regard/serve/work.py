@@ -17,6 +17,7 @@ from regard.decode.phrases import Glossary
 from regard.decode.translator import Wish
 from regard.errors import RegardError
 from regard.serve.batcher import Answer, Batcher, Kind
+from regard.serve.journal import counted
 from regard.serve.limits import Limits, Refusal
 from regard.serve.models import Served
 from regard.serve.sentences import Text, split
@@ -27,7 +28,7 @@ def whole(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError("it has half of a surrogate pair, which is no character") from None
+        raise ValueError("has half of a surrogate pair, which is no character: leave it out") from None
     return text
 
 
@@ -170,5 +171,6 @@ async def begun(task: Task, batcher: Batcher, limits: Limits) -> AsyncIterator[W
 
 def note(state: Any, task: Task, text: bool) -> None:
     """What the log says of a request; its text only where that is wanted."""
-    said = f", {task.served.name}, {len(task.texts)} texts, {sum(map(len, task.texts))} characters"
+    texts, characters = counted(len(task.texts), "text"), counted(sum(map(len, task.texts)), "character")
+    said = f", {task.served.name}, {texts}, {characters}"
     state.note = said + (f": {list(task.texts)!r}" if text else "")

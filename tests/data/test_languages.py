@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from regard.data.detection import WORDS
-from regard.data.languages import NAMES, check_code, language_of, name_of
+from regard.data.languages import NAMES, check_code, language_of, name_of, title_of
 from regard.data.scripts import LANGUAGES
 from regard.errors import RegardError
 
@@ -27,6 +27,11 @@ def test_a_code_may_have_a_country_and_a_name_may_be_unknown() -> None:
     assert name_of("fr") == "French (fr)"
     assert name_of("pt-BR") == "Portuguese (pt-BR)"
     assert name_of("tlh") == "tlh"
+    titles = {
+        "fr": "French", "EN": "English", "pt-BR": "Portuguese (Brazil)", "pt_br": "Portuguese (Brazil)",
+        "zh-Hant": "Chinese (traditional)", "en-ZZ": "English (ZZ)", "tlh": "tlh", "tlh-AQ": "tlh-AQ",
+    }  # fmt: skip
+    assert {code: title_of(code) for code in titles} == titles
     assert not check_code("pt_BR", "--language")
     assert "tlh is no language code known here" in check_code("tlh", "--language")
 

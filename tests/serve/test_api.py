@@ -22,6 +22,7 @@ import torch
 from benchmarks.serving import Server, served
 from regard import capture
 from regard.decode.translator import Translator, Wish, pharaoh
+from regard.serve import api
 
 PAIR = "en-de"
 
@@ -115,15 +116,22 @@ def test_a_long_text_is_streamed_sentence_by_sentence(ask: httpx.Client, transla
 
 # Each is refused with a status and a sentence with these words.
 REFUSED: list[tuple[dict[str, Any], int, str]] = [
-    ({}, 422, "text"),
-    ({"text": 7}, 422, "text"),
-    ({"text": None}, 422, "text"),
-    ({"text": "a", "beams": 2}, 422, "beams"),
-    ({"text": "a", "beam": 0}, 422, "beam"),
+    ({}, 422, "The field text is missing: send a text, or a list of texts."),
+    ({"text": 7}, 422, "text must be a text, or a list of texts."),
+    ({"text": ["a", {}]}, 422, "text must be a text, or a list of texts."),
+    ({"text": None}, 422, "text must be a text, or a list of texts."),
+    ({"text": "a", "beams": 2}, 422, "There is no field beams (did you mean beam?)."),
+    ({"text": "a", "zzzz": 2}, 422, "There is no field zzzz: there is text, source, target, model, beam, n_best, "),
+    ({"text": "a", "beam": 0}, 422, "beam must be a whole number from 1 to 1,000,000."),
+    ({"text": "a", "beam": 1.5}, 422, "beam must be a whole number from 1 to 1,000,000."),
+    ({"text": "a", "attention": 5}, 422, "attention must be true, false, or a list of names of modules."),
+    ({"text": "a", "glossary": {"a": 1}}, 422, "glossary must be an object with a text for each term."),
+    ({"text": "a", "model": "run", "source": "fr"}, 422, "run translates en to de, not fr to any language: leave out "),
+    ({"text": "a", "model": "run", "source": "de", "target": "en"}, 422, "run translates en to de, not de to en: "),
     ({"text": "a", "beam": 9}, 400, "8 allowed"),
     ({"text": "a", "n_best": 10_000}, 400, "8 allowed"),
-    ({"text": "a", "deadline": 0}, 422, "deadline"),
-    ({"text": "a", "split": "words"}, 422, "split"),
+    ({"text": "a", "deadline": 0}, 422, "deadline must be a number of seconds above 0."),
+    ({"text": "a", "split": "words"}, 422, 'split must be "sentences", "lines" or "none".'),
     ({"text": "a" * 5001}, 413, "5,000 allowed"),
     ({"text": ["a"] * 65}, 413, "64 allowed"),
     ({"text": "a", "source": "fr"}, 400, "en to de"),
@@ -138,7 +146,8 @@ REFUSED: list[tuple[dict[str, Any], int, str]] = [
     ({"text": "", "attention": ["encoder"]}, 422, "no attention encoder"),
     ({"text": "a", "attention": ["encoder"], "stream": True}, 422, "no attention encoder"),
     ({"text": "a", "beam": 1_000_001}, 422, "beam"),
-    ({"text": "a\ud800"}, 422, "text"),
+    ({"text": "a\ud800"}, 422, "text has half of a surrogate pair, which is no character: leave it out."),
+    ({"text": ["a", "\ud800"]}, 422, "text has half of a surrogate pair, which is no character: leave it out."),
 ]  # fmt: skip
 
 
@@ -150,6 +159,30 @@ def test_a_refusal_says_what_to_change(ask: httpx.Client, body: dict[str, Any], 
     assert answer.status_code == status, answer.text
     assert list(answer.json()) == ["error"]
     assert words in answer.json()["error"]
+
+
+def test_every_field_is_told_what_it_must_be(ask: httpx.Client) -> None:
+    """None is refused in words that are pydantic's."""
+    wrong: dict[str, list[Any]] = {"text": [[[]]], "glossary": [[], {"a": []}], "attention": [{}, [1]]}
+    for path, fields in api.FIELDS.items():
+        for name, must in fields.items():
+            for value in wrong.get(name, [{"a": 1}]):
+                answer = ask.post(path, json={"text": "a", name: value})
+                assert answer.json() == {"error": f"{name} must be {must}."}
+                assert answer.status_code == 422
+
+
+def test_head_is_get_without_a_body(ask: httpx.Client) -> None:
+    for path in ("/", "/docs", "/page/page.js", "/live", "/health", "/ready", "/metrics", "/v1/models", "/languages"):
+        head, get = ask.head(path), ask.get(path)
+        assert (head.status_code, head.content) == (200, b""), path
+        assert head.headers["content-type"] == get.headers["content-type"]
+        if path != "/metrics":  # whose numbers have moved on
+            assert head.headers["content-length"] == str(len(get.content))
+    assert ask.head("/nowhere").status_code == 404
+    assert ask.head("/v1/translate").status_code == 405
+    refused = ask.put("/live")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")
 
 
 def test_a_body_is_limited_while_it_is_read(ask: httpx.Client) -> None:
@@ -232,10 +265,13 @@ def test_the_log_has_no_text_of_users(ask: httpx.Client, log: Path) -> None:
     text = log.read_text()
     assert "POST /v1/translate 200" in text
     assert "POST other 404" in text
+    assert re.search(
+        r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ 127\.0\.0\.1 POST /v1/translate 200 .*, 1 text, 11 characters$", text, re.M
+    )
     assert not re.search("s.?e.?c.?r.?e.?t", text)
 
 
-def test_other_sites_cannot_use_a_local_server(ask: httpx.Client) -> None:
+def test_other_sites_cannot_use_a_local_server(ask: httpx.Client, log: Path) -> None:
     body = {"text": "a"}
     own = str(ask.base_url)
     assert ask.post("/v1/translate", json=body, headers={"Origin": own}).status_code == 200
@@ -245,6 +281,9 @@ def test_other_sites_cannot_use_a_local_server(ask: httpx.Client) -> None:
     rebound = ask.get("/v1/models", headers={"Host": "evil.example"})
     assert rebound.status_code == 400
     assert "--host-name" in rebound.json()["error"]
+    assert ask.get("/live").status_code == 200, "after which the lines before have been written"
+    assert " POST /v1/translate 403 " in log.read_text(), "by name, though no route has seen it"
+    assert " GET /v1/models 400 " in log.read_text()
 
 
 # Every option for a limit, the limit, and another value than it has at first.
@@ -307,6 +346,12 @@ def test_a_key_is_asked_for_and_counted(client: httpx.Client, opened: Open) -> N
     assert client.get("/metrics").status_code == 401
     assert client.get("/metrics", headers=opened.bearer).status_code == 200
     assert client.get("/ready").status_code == 200
+    logged = opened.log.read_text()
+    assert re.search(r"POST /v1/translate 200 \d+ ms, key 'anna', run, 1 text, 5 characters", logged)
+    assert re.search(r"POST /translate 429 \d+ ms, key 'slow'$", logged, flags=re.M)
+    assert re.search(r"POST /v1/translate 401 \d+ ms$", logged, flags=re.M)
+    assert opened.key not in logged
+    assert opened.slow not in logged
 
 
 def test_a_page_elsewhere_that_is_allowed_may_ask(client: httpx.Client, opened: Open) -> None:

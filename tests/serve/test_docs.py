@@ -10,12 +10,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks.serving import served
 from regard.cli.serve import PANEL, serve
-from regard.serve.limits import Limits
+from regard.errors import RegardError
+from regard.serve.limits import OPTIONS, Limits
 from regard.serve.work import MOST
 from regard.training.start import fit
 
@@ -57,6 +59,21 @@ def test_every_command_of_the_page_runs(demo: Path, tmp_path: Path) -> None:
                 assert "error" not in answers[-1]
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"queue": 8}, "--max-queue 8 has no room for a request of --max-items 64: raise the one, or lower the other."),
+        ({"seconds": float("nan")}, "--max-seconds nan must be a number above 0."),
+        ({"drain_seconds": float("inf")}, "--drain-seconds inf must be a number above 0."),
+        ({"body_bytes": 0}, "--max-body 0 must be a number above 0."),
+    ],
+)
+def test_a_limit_that_cannot_be_names_its_option(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(RegardError) as raised:
+        Limits(**change)
+    assert str(raised.value) == words
+
+
 def test_the_page_has_the_limits_that_there_are() -> None:
     """Each limit is an option with its default, and each option a row of the table."""
     found = {
@@ -68,5 +85,7 @@ def test_the_page_has_the_limits_that_there_are() -> None:
     }
     assert sorted(found.values()) == sorted(vars(Limits()).values())
     rows = {option: value for value, option in re.findall(r"^\|[^|]*\| ([\d,]+) \| `(--[a-z-]+)` \|", PAGE, flags=re.M)}
+    assert sorted(OPTIONS) == sorted(vars(Limits())), "an error names the option"
+    assert sorted(OPTIONS.values()) == sorted(rows)
     assert rows == {f"--{name.replace('_', '-')}": f"{value:,}" for name, value in found.items()}
     assert f"{MOST:,}" in PAGE

@@ -34,6 +34,34 @@ def test_the_languages_choose_the_model(
         assert [(one["code"], one["targets"]) for one in languages] == [("en", ["de"]), ("de", ["en"])]
 
 
+def test_of_two_models_for_a_pair_the_first_answers_and_the_server_says_so(
+    reverser: Path, model: Translator, tmp_path: Path
+) -> None:
+    with served(reverser, tmp_path / "log", f"pt-BR:en={reverser}", f"pt:en={reverser}", pair="pt-BR:en") as server:
+        asked = httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=60)
+        found = asked.get("/v1/models").json()["models"]
+        assert [(one["name"], one["source"], one["default"]) for one in found] == [
+            ("run", "pt-BR", True), ("run-2", "pt-BR", False), ("run-3", "pt", True)
+        ]  # fmt: skip
+        for request, name in (
+            ({"source": "pt-BR", "target": "en"}, "run"), ({"source": "pt-br", "target": "en"}, "run"),
+            ({"source": "pt", "target": "en"}, "run-3"), ({"model": "run-2"}, "run-2"),
+            ({"model": "run-2", "source": "pt"}, "run-2"),
+        ):  # fmt: skip
+            assert asked.post("/v1/translate", json={"text": "a b", **request}).json()["model"] == name
+        unclear = asked.post("/v1/translate", json={"text": "a b", "target": "en"})
+        assert unclear.json() == {"error": "Say source and target: there is pt-BR to en, pt to en."}
+        names = {one["source"]: one["source_name"] for one in found}
+        listed = {one["code"]: one["name"] for one in asked.get("/languages").json()}
+        assert names == {"pt-BR": "Portuguese (Brazil)", "pt": "Portuguese"}
+        assert listed == {**names, "en": "English"}
+        page = asked.get("/frontend/settings").json()["language"]
+        assert page["source"] == {"code": "pt-BR", "name": "Portuguese (Brazil)"}
+    started = (tmp_path / "log").read_text()
+    assert 'run-2: pt-BR to en, by torch. run answers for this pair: ask for "model": "run-2".\n' in started
+    assert started.count("answers for this pair") == 1
+
+
 @pytest.mark.soak
 def test_a_model_that_writes_all_tokens_at_once_is_served(
     reverser: Path, masked_reverser: Path, sentences: list[str], tmp_path: Path

@@ -21,12 +21,13 @@ from fastapi.responses import StreamingResponse
 from regard.decode.translator import Translator
 from regard.serve import app as app_module
 from regard.serve import server as server_module
-from regard.serve.app import across_origins, build
+from regard.serve.app import build
 from regard.serve.batcher import Batcher
 from regard.serve.guard import LOOPBACK, Access, Guard
 from regard.serve.limits import Limits, Refusal
 from regard.serve.metrics import Metrics
 from regard.serve.models import Models, Served
+from regard.serve.origins import readable
 from regard.serve.server import listening, patient
 from regard.serve.state import Serving
 
@@ -85,7 +86,7 @@ def running(access: Access | None = None, **limits: Any) -> Iterator[Running]:
     access, allowed, log = access or Access(), Limits(**limits), list[str]()
     guard = Guard(routes(), allowed, Metrics(), access, log.append)
     config = uvicorn.Config(
-        across_origins(guard, access), http=patient(allowed, access), loop="asyncio", ws="none", lifespan="off",
+        readable(guard, access.origins), http=patient(allowed, access), loop="asyncio", ws="none", lifespan="off",
         access_log=False, log_level="error", timeout_graceful_shutdown=1,
     )  # fmt: skip
     server, port = uvicorn.Server(config), listening("127.0.0.1", 0)
@@ -218,6 +219,33 @@ def test_a_page_elsewhere_reads_what_the_guard_refuses() -> None:
     assert late.startswith(b"HTTP/1.1 408 ")
     assert b"access-control-allow-origin: " + PAGE.encode() in late.lower()
     assert "access-control-allow-origin" not in elsewhere.headers
+
+
+def test_a_preflight_is_guarded_like_any_request() -> None:
+    """It is let in by the server's name, by the size and the time of its body and by how many there are; it is logged,
+    and has the headers that every answer has. A key it needs not: browsers send none with it."""
+    asks = {"Origin": PAGE, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+    access = Access((*LOOPBACK,), (PAGE,))
+    with running(access, in_flight=1, body_bytes=10, read_seconds=1.0) as it:
+
+        def preflight(content: bytes = b"", **headers: str) -> httpx.Response:
+            return httpx.request("OPTIONS", f"{it.url}/echo", headers={**asks, **headers}, content=content)
+
+        allowed = preflight()
+        assert allowed.status_code == 200
+        assert allowed.headers["access-control-allow-origin"] == PAGE
+        assert allowed.headers["x-content-type-options"] == "nosniff"
+        assert preflight(Origin="https://evil.example").status_code == 400
+        assert preflight(Host="evil.example").status_code == 400
+        assert preflight(b"x" * 100).status_code == 413
+        with it.connected() as slow:
+            slow.sendall(HEAD + b"Content-Length: 2\r\n\r\n{")
+            eventually(lambda: it.guard.in_flight == 1)
+            assert preflight().status_code == 429
+        eventually(lambda: it.guard.in_flight == 0)
+        it.guard.draining = True
+        assert preflight().status_code == 503
+        eventually(lambda: sum(" OPTIONS " in line for line in "\n".join(it.log).splitlines()) == 6)
 
 
 def test_while_a_model_hangs_probes_share_one_decode(model: Translator, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,13 @@ def test_the_file_has_no_key_and_is_its_owners(tmp_path: Path) -> None:
         keys.add(file, "anna")
 
 
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "\x1b[31m"])
+def test_a_key_needs_a_name_that_can_be_read(tmp_path: Path, name: str) -> None:
+    with pytest.raises(RegardError, match="A key needs a name of printable characters"):
+        keys.add(tmp_path / "keys.json", name)
+    assert not (tmp_path / "keys.json").exists()
+
+
 def test_a_key_is_known_and_others_are_not(tmp_path: Path) -> None:
     file = tmp_path / "keys.json"
     key = keys.add(file, "anna")
@@ -117,14 +124,14 @@ def test_a_rate_is_so_many_at_once_and_comes_back_with_time(tmp_path: Path) -> N
     fast, slow = keys.add(file, "fast", 60), keys.add(file, "slow", 2)
     ring = Keyring(file, clock)
     for _ in range(2):
-        ring.spend(slow)
+        ring.spend(ring.find(slow))
     with pytest.raises(Refusal) as refusal:
-        ring.spend(slow)
+        ring.spend(ring.find(slow))
     assert refusal.value.status == 429
     assert refusal.value.headers["Retry-After"] == "30"
-    ring.spend(fast)
+    ring.spend(ring.find(fast))
     clock.now += 31
-    ring.spend(slow)
+    ring.spend(ring.find(slow))
 
 
 @pytest.mark.parametrize("content", ["", "{}", '{"keys": [{"name": 1}]}', "[]"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import httpx
 from libretranslatepy import LibreTranslateAPI
 
@@ -12,7 +14,8 @@ from regard.decode.translator import Translator
 def test_libretranslatepy_works(server: Server, model: Translator) -> None:
     client = LibreTranslateAPI(f"http://127.0.0.1:{server.port}")
     assert client.translate("a b c d", "en", "de") == model.translate("a b c d")
-    assert client.languages() == [{"code": "en", "name": "English", "targets": ["de"]}]
+    english, german = {"code": "en", "name": "English"}, {"code": "de", "name": "German"}
+    assert client.languages() == [{**english, "targets": ["de"]}, {**german, "targets": []}]
     (detected,) = client.detect("this is the one that was in the house")
     assert detected["language"] == "en"
     assert detected["confidence"] > 80
@@ -26,6 +29,9 @@ def test_its_json_has_its_shapes(ask: httpx.Client, model: Translator) -> None:
     several = ask.post("/translate", json={"q": ["a", "b c"], "source": "auto", "target": "de"}).json()
     assert several["translatedText"] == model.translate(["a", "b c"])
     assert [one["language"] for one in several["detectedLanguage"]] == ["en", "en"]
+    unsure = ask.post("/translate", json={"q": "z y x", "source": "auto", "target": "de"}).json()
+    detected = {"confidence": 0.0, "language": "en"}
+    assert unsure == {"translatedText": model.translate("z y x"), "detectedLanguage": detected}
     settings = ask.get("/frontend/settings").json()
     assert settings["charLimit"] == 5000
     assert settings["keyRequired"] is False
@@ -36,13 +42,22 @@ def test_its_refusals_are_400(ask: httpx.Client) -> None:
     good = {"q": "a", "source": "en", "target": "de"}
     for change, words in (
         ({"alternatives": 10_000}, "8 allowed"), ({"target": "fr"}, "en to de"), ({"format": "html"}, "text"),
-        ({"q": 5}, "q"), ({"alternatives": -1}, "alternatives"), ({"source": "auto", "target": "xx"}, "xx"),
+        ({"q": 5}, "q must be a text, or a list of texts."),
+        ({"q": ["a", "\ud800"]}, "q has half of a surrogate pair, which is no character: leave it out."),
+        ({"alternatives": -1}, "alternatives must be a whole number from 0 to 1,000,000."),
+        ({"source": "auto", "target": "xx"}, "xx"),
     ):  # fmt: skip
-        answer = ask.post("/translate", json={**good, **change})
+        body = json.dumps({**good, **change})
+        answer = ask.post("/translate", content=body, headers={"content-type": "application/json"})
         assert answer.status_code == 400, change
         assert words in answer.json()["error"]
-    for body, kind in (
+    missing = ask.post("/translate", json={"q": "a"})
+    assert missing.status_code == 400
+    assert missing.json() == {"error": "The field target is missing: send the code of a language, such as en."}
+    several = ask.post("/detect", json={"q": ["a"]})
+    assert several.json() == {"error": "q must be a text."}
+    for content, kind in (
         (b"q=%ff&target=de", "application/x-www-form-urlencoded"), (b"[]", "application/json"),
         (b"x", "multipart/form-data; boundary=x"), (b"{", "application/json"),
     ):  # fmt: skip
-        assert ask.post("/translate", content=body, headers={"content-type": kind}).status_code == 400
+        assert ask.post("/translate", content=content, headers={"content-type": kind}).status_code == 400

@@ -25,28 +25,35 @@ function answers(responses) {
   return [...(ok?.properties ? fields("It answers", ok) : []), ...told];
 }
 
-// A table of the fields of an object; what they hold in turn has a table of its own behind a summary.
+// A table of the fields of an object; what they hold in turn has a table of its own below it, behind a summary.
 function fields(title, shape) {
+  const inner = new Map();  // objects in it, by their names
   const rows = Object.entries(shape.properties || {}).map(([name, field]) => {
     const needed = (shape.required || []).includes(name) ? "always" : "default" in field ? JSON.stringify(field.default) : "";
     return html("tr", {}, null, [
       html("th", { scope: "row" }, null, [html("code", {}, name)]),
-      html("td", {}, null, [kind(field)]), html("td", {}, needed), html("td", {}, field.description || ""),
+      html("td", {}, null, [kind(field, inner)]), html("td", {}, needed), html("td", {}, field.description || ""),
     ]);
   });
   if (!rows.length) return [];
   const head = ["field", "type", "there, or by default", "meaning"].map((name) => html("th", { scope: "col" }, name));
   const table = html("table", {}, null, [html("caption", {}, title), html("thead", {}, null, [html("tr", {}, null, head)]), html("tbody", {}, null, rows)]);
-  return [html("div", { class: "wide", tabindex: "0", role: "region", "aria-label": title }, null, [table])];
+  const below = [...inner].map(([name, one]) => html("details", {}, null, [html("summary", {}, name), ...fields(name, one)]));
+  return [html("div", { class: "wide", tabindex: "0", role: "region", "aria-label": title }, null, [table]), ...below];
 }
 
-function kind(field) {
+function kind(field, inner) {
   const shape = resolved(field);
   if (shape.properties) {
-    return html("details", {}, null, [html("summary", {}, shape.title || "object"), ...fields(shape.title || "object", shape)]);
+    const name = shape.title || "object";
+    inner.set(name, shape);
+    return html("span", {}, name);
   }
-  if (shape.anyOf) return html("span", {}, null, separated(shape.anyOf.filter((one) => one.type !== "null").map(kind), " or "));
-  if (shape.type === "array" && shape.items) return html("span", {}, null, ["list of ", kind(shape.items)]);
+  if (shape.anyOf) {
+    const some = shape.anyOf.filter((one) => one.type !== "null");
+    return html("span", {}, null, separated(some.map((one) => kind(one, inner)), " or "));
+  }
+  if (shape.type === "array" && shape.items) return html("span", {}, null, ["list of ", kind(shape.items, inner)]);
   return html("span", {}, shape.enum ? shape.enum.map((one) => JSON.stringify(one)).join(", ") : shape.type || "anything");
 }
 

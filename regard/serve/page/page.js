@@ -10,7 +10,6 @@ const text = at("text"), pair = at("pair"), output = at("output"), key = at("key
 const MOST_WAYS = 4;  // translations of a sentence
 const PAUSE = 250;  // milliseconds without typing, after which a short text is translated; a long one waits longer
 const SPOKEN = 700;  // milliseconds after which a translation is read out: not each of those on the way to it
-const languages = new Intl.DisplayNames([document.documentElement.lang], { type: "language", fallback: "code" });
 
 const KEYS = [401, 403, 429];  // another key may help
 let server = { models: [], limits: {}, keyed: false };
@@ -23,7 +22,7 @@ const ways = new Ways({
   chosen: (number) => { result.choose(number); if (inside.opened) look(); },
 });
 const inside = new Inside({
-  section: at("inside"), name: at("inside-name"), root: at("viewer"), button: at("look"),
+  section: at("inside"), root: at("viewer"), button: at("look"), old: at("inside-old"),
   tell: (problem) => show(at("inside-problem"), problem, look),
 });
 
@@ -31,16 +30,8 @@ const inside = new Inside({
 
 const model = () => server.models.find((one) => one.name === pair.value);
 
-function named(code) {
-  try {
-    return languages.of(code);
-  } catch {
-    return code;
-  }
-}
-
 function fillModels() {
-  const title = (one) => named(one.source) + " \u2192 " + named(one.target);
+  const title = (one) => one.source_name + " \u2192 " + one.target_name;
   const titles = server.models.map(title);
   for (const one of server.models) {
     const several = titles.filter((other) => other === title(one)).length > 1;
@@ -55,9 +46,9 @@ function reversed() {
 }
 
 function turnModel() {
-  const { name, source, target, engine, alignments } = model();
-  at("source-name").textContent = named(source);
-  at("target-name").textContent = named(target);
+  const { name, source, target, source_name, target_name, engine, alignments } = model();
+  at("source-name").textContent = source_name;
+  at("target-name").textContent = target_name;
   text.lang = source;
   output.lang = at("choices").lang = target;
   at("swap").hidden = !reversed();
@@ -80,6 +71,7 @@ function typed(event) {
   if (event.isComposing) return;
   result.write(text.value);
   at("ways").inert = true;  // they are of another text
+  inside.follow(null);
   count();
   clearTimeout(typing);
   typing = setTimeout(translate, PAUSE + text.value.length / 10);
@@ -106,6 +98,7 @@ async function translate() {
   }
   result.begin(text.value);
   at("ways").inert = true;
+  inside.follow(null);
   output.setAttribute("aria-busy", "true");
   at("state").textContent = "Translating\u2026";
   try {
@@ -186,6 +179,19 @@ function turned() {
   ways.draw(result);
   at("ways").inert = !result.finished;
   at("look").hidden = at("hint").hidden = !result.sentence || !model().alignments;
+  limitLooks();
+  if (at("look").hidden || at("look").disabled) inside.close();
+  else inside.follow(lookOf(result.sentence, pair.value));
+}
+
+// A sentence may be longer than what can be looked into.
+function limitLooks() {
+  const length = Array.from(result.sentence?.source || "").length, most = server.limits.attention_characters;
+  const over = length > most && !at("look").hidden;
+  at("look").disabled = over;
+  at("look-limit").hidden = !over;
+  at("look-limit").textContent = over ? "Up to " + most.toLocaleString("en") +
+    " characters can be looked into, and this sentence has " + length.toLocaleString("en") + ": shorten it." : "";
 }
 
 function look() {
