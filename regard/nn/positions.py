@@ -28,7 +28,8 @@ def sinusoids(positions: Tensor, d_model: int, layout: str = "interleaved") -> T
 
 
 class SinusoidalPositions(nn.Module):
-    """A table of `sinusoids`, grown when a longer sequence arrives, so that there is no longest one."""
+    """A table of `sinusoids`, grown when a longer sequence arrives, so that there is no longest one. The tables before
+    it stay in memory, together less than it takes itself: work recorded on a GPU goes on reading them."""
 
     fixed: ClassVar[bool] = True
     table: Tensor
@@ -37,6 +38,7 @@ class SinusoidalPositions(nn.Module):
         super().__init__()
         self.d_model, self.layout = d_model, layout
         self.register_buffer("table", sinusoids(torch.arange(size), d_model, layout), persistent=False)
+        self.outgrown: list[Tensor] = []
 
     def forward(self, positions: Tensor, size: int) -> Tensor:
         """positions: (…), all below `size` → (…, d_model)."""
@@ -45,6 +47,7 @@ class SinusoidalPositions(nn.Module):
     def rows(self, size: int) -> Tensor:
         """The vectors of at least the first `size` positions."""
         if size > len(self.table):
+            self.outgrown.append(self.table)
             longer = torch.arange(2 * size, device=self.table.device)
             self.table = sinusoids(longer, self.d_model, self.layout).to(self.table.dtype)
         return self.table

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import weakref
 
 import pytest
 import torch
@@ -48,3 +50,13 @@ def test_learned_positions_say_when_a_sequence_is_too_long() -> None:
     assert positions(torch.arange(4), 4).shape == (4, 8)
     with pytest.raises(RegardError, match=r"5 tokens.*4 learned positions"):
         positions(torch.arange(5), 5)
+
+
+def test_a_table_that_was_outgrown_stays_in_memory_for_recordings_that_read_it() -> None:
+    positions = SinusoidalPositions(8, size=4)
+    first = weakref.ref(positions.table)
+    positions.rows(10)
+    positions.rows(100)
+    gc.collect()
+    assert first() is not None
+    assert sum(map(len, positions.outgrown)) < len(positions.table)
