@@ -87,6 +87,7 @@ class ConvolutionalSeq2Seq(EncoderDecoder):
     """Encoder and decoder with their embeddings and the output projection."""
 
     config: ConvolutionalConfig
+    in_rectangles = True
 
     def __init__(self, config: ConvolutionalConfig, source_vocab: int, target_vocab: int | None = None) -> None:
         super().__init__()

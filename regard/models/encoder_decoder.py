@@ -22,6 +22,7 @@ class EncoderDecoder(nn.Module, ABC):
 
     causal: ClassVar[bool] = True  # whether the decoder reads from left to right
     bears_half: ClassVar[bool] = True  # whether decoding in bfloat16 costs next to nothing
+    in_rectangles: ClassVar[bool] = False  # whether it works on padding too, whatever the layout
     config: Any  # the recipe's [model]
     output: nn.Linear  # hidden → logits
     block_heads: BlockHeads | None  # predictions of tokens after the next

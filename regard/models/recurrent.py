@@ -22,8 +22,9 @@ learned map; the source is not reversed.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +37,8 @@ from regard.nn.dropout import dropout
 from regard.nn.layers import initialise
 from regard.nn.layout import Layout
 from regard.nn.recurrent import PARTS, Recurrence, RecurrentEncoder
+
+X = TypeVar("X")
 
 
 @dataclass(frozen=True)
@@ -101,16 +104,22 @@ class Decoder(nn.Module, ABC):
 
     def forward(self, y: Tensor, encoded: Encoded) -> Tensor:
         """y: (B, T, D), the target's embeddings, each to be followed   → outputs (B, T, D)"""
+        return torch.stack(self.walk(y, encoded, self.step), dim=1)
+
+    def walk(
+        self, y: Tensor, encoded: Encoded, step: Callable[[Tensor, Carried, Source | None], tuple[X, Carried, Tensor]]
+    ) -> list[X]:
+        """What one step after another along the target gives out. y: (B, T, D)"""
         carried, source = self.begin(encoded), self.source(encoded)
-        outputs, seen = [], []
+        given, seen = [], []
         for y_t in y.unbind(dim=1):
-            output, carried, weights = self.step(y_t, carried, source)
-            outputs.append(output)
+            out, carried, weights = step(y_t, carried, source)
+            given.append(out)
             if self.cross_attn is not None and self.cross_attn.record is not None:
                 seen.append(weights)
         if self.cross_attn is not None and seen:
             self.cross_attn.show(torch.cat(seen, dim=1))
-        return torch.stack(outputs, dim=1)
+        return given
 
     @abstractmethod
     def step(self, y: Tensor, carried: Carried, source: Source | None) -> tuple[Tensor, Carried, Tensor]:
@@ -155,15 +164,25 @@ class ContextDecoder(PlainDecoder):
 
 
 class PreviousStateDecoder(Decoder):
-    """The state before a step decides what the step sees of the source; its token and context enter its output too."""
+    """The state before a step decides what the step sees of the source; its token and context enter its output too.
+    No step waits for an output, so all outputs are one call."""
 
     def widths(self, config: RecurrentConfig) -> tuple[int, int]:
         return config.d_memory, config.d_memory + config.d_model
 
+    def forward(self, y: Tensor, encoded: Encoded) -> Tensor:
+        tops, contexts = zip(*self.walk(y, encoded, self.move), strict=True)
+        return self.output(torch.stack(tops, dim=1), torch.stack(contexts, dim=1), y)
+
     def step(self, y: Tensor, carried: Carried, source: Source | None) -> tuple[Tensor, Carried, Tensor]:
+        (top, context), carried, weights = self.move(y, carried, source)
+        return self.output(top, context, y), carried, weights
+
+    def move(self, y: Tensor, carried: Carried, source: Source | None) -> tuple[tuple[Tensor, Tensor], Carried, Tensor]:
+        """The same with the state (R, H) and the context (R, d) that an output is made of."""
         context, weights = self.look(carried.state[-1, 0], source)
         top, state = self.cells.step(torch.cat([y, context], dim=-1), carried.state)
-        return self.output(top, context, y), Carried(state, carried.fed), weights
+        return (top, context), Carried(state, carried.fed), weights
 
 
 class CurrentStateDecoder(Decoder):
@@ -211,6 +230,7 @@ class RecurrentSeq2Seq(EncoderDecoder):
     """Encoder and decoder with their embeddings and the output projection."""
 
     bears_half = False  # a state adds up what bfloat16 leaves out, step by step
+    in_rectangles = True
     config: RecurrentConfig
 
     def __init__(self, config: RecurrentConfig, source_vocab: int, target_vocab: int | None = None) -> None:

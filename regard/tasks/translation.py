@@ -94,14 +94,16 @@ class Pairs:
         expected = torch.from_numpy(target.values.astype(np.int64))
         return TranslationBatch(src, src_layout, tgt, tgt_layout, expected, len(expected), numbers)
 
-    def filled_batch(self, numbers: np.ndarray, start: int, budget: int, longest: int) -> TranslationBatch:
+    def filled_batch(
+        self, numbers: np.ndarray, start: int, budget: int, longest: int, tight: bool = False
+    ) -> TranslationBatch:
         """The pairs `numbers` in a packed batch of one of a few shapes, so that work recorded for a shape can be done
         again for all batches of it. What fills it is padding that no loss counts.
 
-        `longest` is the longest sequence the model takes.
+        `longest` is the longest sequence the model takes; `tight` is for one that works on padding too.
         """
         source, target = self.take(numbers)
-        room = Room.for_sides([source.lengths, target.lengths], budget, longest)
+        room = Room.for_sides([source.lengths, target.lengths], budget, longest, tight)
         src, tgt = padded_to(room.total, source.values, PAD), padded_to(room.total, shifted(target, start), PAD)
         src_layout, tgt_layout = (Packed.filled(side.lengths, room) for side in (source, target))
         expected, n_tokens = padded_to(room.total, target.values, IGNORED), len(target.values)
@@ -222,7 +224,8 @@ class TranslationTask(PairTask[TranslationBatch]):
     def batch(self, numbers: np.ndarray, device: torch.device) -> TranslationBatch:
         layout, budget = self.recipe.train.layout, self.recipe.train.batch_tokens
         if layout == "packed" and device.type == "cuda":
-            return pin(self.pairs.filled_batch(numbers, self.start, budget, self.model.longest), device)
+            tight = self.model.in_rectangles
+            return pin(self.pairs.filled_batch(numbers, self.start, budget, self.model.longest, tight), device)
         return pin(self.pairs.batch(numbers, layout, self.start), device)
 
     def loss(self, batch: TranslationBatch) -> Tensor:
@@ -379,9 +382,12 @@ def smoothed_loss(model: EncoderDecoder, batch: TranslationBatch, label_smoothin
 
 
 def r_dropped_loss(model: EncoderDecoder, batch: TranslationBatch, label_smoothing: float, alpha: float) -> Tensor:
-    """The same with R-Drop: a second pass, whose dropout is another."""
-    passes = last_hidden(model, batch), last_hidden(model, batch)
-    return r_drop_loss(*passes, model.output.weight, model.output.bias, batch.expected, label_smoothing, alpha)
+    """The same with R-Drop: a second pass, whose dropout is another. Both are one call, with every sentence twice."""
+    src, tgt = (torch.cat([side, side]) for side in (batch.src, batch.tgt))
+    layout = batch.tgt_layout.twice()
+    first, second = layout.real(model.hidden(src, batch.src_layout.twice(), tgt, layout)).chunk(2)
+    weight, bias = model.output.weight, model.output.bias
+    return r_drop_loss(first, second, weight, bias, batch.expected, label_smoothing, alpha)
 
 
 def freeze_base(model: EncoderDecoder) -> None:

@@ -109,3 +109,14 @@ def test_both_layouts_add_up_from_the_first_on_and_pick_the_same_places(lengths:
 def test_long_sums_of_half_precision_are_made_in_full() -> None:
     ones = torch.ones(1000, 1, dtype=torch.bfloat16)  # added up in bfloat16 they stop at 256
     assert Packed.of([1000]).sums(ones).item() == Padded.of([1000]).sums(ones[None]).item() == 1000
+
+
+@pytest.mark.parametrize("layout", [Padded, Packed])
+def test_twice_is_everything_and_the_same_again(layout: type[Padded] | type[Packed]) -> None:
+    once = layout.of([3, 0, 2])
+    x = torch.arange(5.0) if layout is Packed else torch.arange(9.0).view(3, 3)
+    twice, xx = once.twice(), torch.cat([x, x])
+    assert torch.equal(twice.pad(xx), torch.cat([once.pad(x), once.pad(x)]))
+    assert torch.equal(twice.real(xx), torch.cat([once.real(x), once.real(x)]))
+    assert torch.equal(twice.mask, torch.cat([once.mask, once.mask]))
+    assert twice.positions.expand(xx.shape).tolist() == 2 * once.positions.expand(x.shape).tolist()

@@ -43,12 +43,15 @@ def gradients(task: TranslationTask, loss: torch.Tensor) -> list[torch.Tensor]:
     return list(torch.autograd.grad(loss, list(task.model.parameters())))
 
 
+@pytest.mark.parametrize("tight", [False, True])
 @pytest.mark.parametrize("model", MODELS, ids=str)
-def test_batches_of_a_fixed_shape_and_of_pieces_have_the_same_loss_and_gradient(model: dict[str, Any]) -> None:
+def test_batches_of_a_fixed_shape_and_of_pieces_have_the_same_loss_and_gradient(
+    model: dict[str, Any], tight: bool
+) -> None:
     """A room has sequences that nobody asked for, and empty ones."""
     task, numbers = make_task(model), np.arange(20)
     plain = task.batch(numbers, CPU)
-    filled = task.pairs.filled_batch(numbers, task.start, 200, task.model.longest)
+    filled = task.pairs.filled_batch(numbers, task.start, 200, task.model.longest, tight)
     assert len(tensors(filled)) == len(tensors(plain))
     pieces = [task.batch(part, CPU) for part in np.array_split(numbers, 3)]
     whole, fixed = task.loss(plain), task.loss(filled)

@@ -42,16 +42,18 @@ def test_kernels_are_for_gpus_alone() -> None:
     assert not kernels.usable(torch.zeros(1))
 
 
-def test_a_room_holds_every_side_and_is_shared_by_batches_like_it() -> None:
+@pytest.mark.parametrize("tight", [False, True])
+def test_a_room_holds_every_side_and_is_shared_by_batches_like_it(tight: bool) -> None:
     def sides(seed: int) -> list[np.ndarray]:
         chance = np.random.default_rng(seed)
         lengths = chance.integers(20, 31, size=38)
         return [lengths, np.clip(lengths + chance.integers(-3, 4, size=38), 1, 31)]
 
-    rooms = {Room.for_sides(sides(seed), 1_024, 10_000) for seed in range(20)}
+    rooms = {Room.for_sides(sides(seed), 1_024, 10_000, tight) for seed in range(20)}
     assert len(rooms) <= 2
     for seed in range(20):
-        room = Room.for_sides(sides(seed), 1_024, 10_000)
+        room = Room.for_sides(sides(seed), 1_024, 10_000, tight)
+        assert room.size < 32 or not tight or max(map(max, sides(seed))) > 28
         for lengths in sides(seed):
             layout = Packed.filled(lengths, room)
             assert layout.offsets[-1] == room.total == len(layout.positions)
