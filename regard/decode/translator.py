@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, ClassVar, overload
 
 import numpy as np
@@ -71,6 +73,19 @@ SHARE = 0.25  # … and for how much of a GPU's memory
 FEW, FEW_ROOM = 64, 128  # so few slots have room for so many tokens of a source and of an output, at least
 
 
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Keep Python's collector of cycles away. A search makes thousands of objects and no cycle, and the collector would
+    look through all that the process has again and again: half of the host's time in bulk (docs/log.md)."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 class Translator:
     """Translates sentences with a model, its tokenizers and its decoding options.
 
@@ -126,6 +141,7 @@ class Translator:
                 raise RegardError(foreign(self.task, key))
         return read_section(type(self.config), {**vars(self.config), **changes}, "decode.")
 
+    @uncollected()
     @torch.inference_mode()
     def search(
         self,
@@ -142,10 +158,10 @@ class Translator:
         phrases come out of none as whole words.
         """
         config = self.options(**options)
-        asked = [Wish()] * len(sentences) if wishes is None else list(wishes)
-        if len(asked) != len(sentences):
+        asked = list(wishes or ())
+        if wishes is not None and len(asked) != len(sentences):
             raise RegardError(f"{len(sentences)} sentences have {len(asked)} wishes: there must be one for each.")
-        demands = [self.demand(wish) for wish in asked]
+        demands = [self.demand(wish) for wish in asked] if wishes is not None else [Demand()] * len(sentences)
         barred = automaton(self.spelling, forbidden) if any(forbidden) else None
         whole = self.tokenizers.source.encode(sentences)
         encoded = [self.fit(tokens) for tokens in whole]
@@ -203,7 +219,8 @@ class Translator:
         order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
         ordered = [sources[i] for i in order]
         asked = [demands[i] for i in order] if demands else [Demand()] * len(sources)
-        limits = [self.limit(len(source), demand, config) for source, demand in zip(ordered, asked, strict=True)]
+        limit = cache(partial(self.limit, config=config))
+        limits = [limit(len(source), demand) for source, demand in zip(ordered, asked, strict=True)]
         watched = self.alignment_layer if config.coverage_penalty else None
         models = self.networks(config.precision)
         steps = [self.stepping(model, ordered, beam, watched) for model in models]
@@ -233,7 +250,10 @@ class Translator:
                 step, limits, options, self.device, config.batch_sentences, progress=progress, constraints=constraints,
                 sampler=sampler,
             )  # fmt: skip
-        return [hypotheses for _, hypotheses in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
+        in_order: list[list[Hypothesis]] = [[]] * len(order)
+        for i, hypotheses in zip(order, found, strict=True):
+            in_order[i] = hypotheses
+        return in_order
 
     def search_options(self, config: DecodeConfig, beam: int, n_best: int) -> SearchOptions:
         return SearchOptions(
