@@ -3,15 +3,17 @@
 A step of a decoder is hundreds of short kernels, and a GPU waits for Python to start each. A CUDA graph starts all of
 them at once, but only for tensors of the recorded shape at the recorded place. So the slots of a search, their keys and
 values and its state stay where they are from one search to the next; a recording is made for each 32 positions that
-hypotheses grow by, at the first step that needs it.
+hypotheses grow by, at the first step that needs it. Where there are few slots, the encoder is recorded too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,8 +22,11 @@ from regard.decode.blockwise import BlockState
 from regard.decode.search import Constraint, Part, SearchOptions, State, advance
 from regard.models.blockwise import TransformerBlockStep
 from regard.models.stepping import ModelStep
+from regard.nn.layout import Padded
+from regard.nn.masks import length_mask
 
 STRIDE = 32  # positions by which recordings differ
+FEW = 64  # slots whose sources enter by a recording
 S = TypeVar("S", bound=State)
 
 
@@ -65,7 +70,7 @@ class Recorded(Generic[S]):
             return
         self.compute(reach)  # by hand, which loads kernels and makes workspaces
         if self.on_gpu:
-            self.recordings[reach] = self.record(reach)
+            self.recordings[reach] = recorded(partial(self.compute, reach), self.device, self.pool)
 
     def done(self) -> list[bool]:
         new, old = self.turn % 2, (self.turn + 1) % 2
@@ -93,13 +98,53 @@ class Recorded(Generic[S]):
             for name, new in tensors_of(constraint):
                 setattr(constraint, name, places[name].copy_(new))
 
-    def record(self, reach: int) -> torch.cuda.CUDAGraph:
-        """The next step, noted down and not yet done."""
-        graph = torch.cuda.CUDAGraph()
-        torch.cuda.synchronize(self.device)
-        with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
-            self.compute(reach)
-        return graph
+
+class Entrance:
+    """Sources that enter all slots at once, recorded: of few of them the encoder's kernels take longer to start than to
+    do. A `regard.decode.search.Part`, in place of the step it is the entrance to.
+
+    source_room: the longest source there is place for, up to which all are padded
+    """
+
+    def __init__(self, step: ModelStep, slots: int, source_room: int) -> None:
+        self.step, self.slots = step, torch.arange(slots, device=step.device)
+        self.src = torch.zeros(slots, source_room, dtype=torch.long, device=step.device)
+        self.lengths = torch.ones_like(self.slots)
+        self.recording: torch.cuda.CUDAGraph | None = None
+
+    def enter(self, slots: Tensor, sentences: Sequence[int]) -> None:
+        if len(sentences) < len(self.slots):
+            self.step.enter(slots, sentences)
+            return
+        sources = [self.step.sources[sentence] for sentence in sentences]
+        src = np.zeros(self.src.shape, dtype=np.int64)
+        for row, source in zip(src, sources, strict=True):
+            row[: len(source)] = source
+        self.src.copy_(torch.from_numpy(src))
+        self.lengths.copy_(torch.tensor([len(source) for source in sources]))
+        if self.recording is not None:
+            self.recording.replay()
+            return
+        self.take_in()
+        if self.src.is_cuda:
+            self.recording = recorded(self.take_in, self.src.device)
+
+    def take_in(self) -> None:
+        size = self.src.shape[1]
+        mask, positions = length_mask(self.lengths, size), torch.arange(size, device=self.src.device)[None]
+        self.step.take_in(self.slots, self.src, Padded(mask, positions, size), self.lengths)
+
+    def keep(self, slots: Tensor) -> None:
+        self.step.keep(slots)
+
+
+def recorded(work: Callable[[], None], device: torch.device, pool: Any = None) -> torch.cuda.CUDAGraph:
+    """Work that has been done once, noted down and not done again."""
+    graph = torch.cuda.CUDAGraph()
+    torch.cuda.synchronize(device)
+    with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+        work()
+    return graph
 
 
 def tensors_of(constraint: Constraint) -> list[tuple[str, Tensor]]:
@@ -121,6 +166,7 @@ class KeptBench:
     step: ModelStep
     recorded: Recorded[Any]
     constraints: list[Constraint]
+    entrance: Part
     memory: int  # bytes that the slots take of a GPU's
 
     @classmethod
@@ -143,11 +189,13 @@ class KeptBench:
         def call(after: State, longest: int) -> None:
             advance(step, after, options, longest, asked)
 
-        return cls(step, Recorded(state, call, room, constraints=asked), asked, taken(step.device) - before)
+        recording = Recorded(state, call, room, constraints=asked)
+        entrance = entrance_to(step, slots, source_room)
+        return cls(step, recording, asked, entrance, taken(step.device) - before)
 
     @property
     def parts(self) -> list[Part]:
-        return [self.step, *self.constraints]
+        return [self.entrance, *self.constraints]
 
     def renew(self, sources: Sequence[Sequence[int]], constraints: Sequence[Constraint]) -> None:
         """Be ready for other sentences, of which the same is asked."""
@@ -167,7 +215,12 @@ class KeptBench:
         def call(after: BlockState, longest: int) -> None:
             blockwise.advance(step, after, options, longest)
 
-        return cls(step, Recorded(state, call, room, growth=step.k, ahead=step.k), [], taken(step.device) - before)
+        recording = Recorded(state, call, room, growth=step.k, ahead=step.k)
+        return cls(step, recording, [], entrance_to(step, slots, source_room), taken(step.device) - before)
+
+
+def entrance_to(step: ModelStep, slots: int, source_room: int) -> Part:
+    return Entrance(step, slots, source_room) if slots <= FEW else step
 
 
 def taken(device: torch.device) -> int:

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import ClassVar, Protocol, Self
 
 import torch
@@ -150,6 +151,13 @@ class SearchOptions:
 
     def normalise(self, log_probs: Tensor, length: Tensor) -> Tensor:
         return log_probs / NORMALIZATIONS[self.normalization](length.to(log_probs.dtype), self.length_penalty)
+
+
+@cache  # and so never given up: recordings go on reading them
+def norms(options: SearchOptions, longest: int, device: torch.device) -> Tensor:
+    """What log-probabilities are divided by, (longest + 2,), at every length up to one more than the longest."""
+    lengths = torch.arange(longest + 2, dtype=torch.float32, device=device)
+    return NORMALIZATIONS[options.normalization](lengths, options.length_penalty)
 
 
 @dataclass
@@ -385,6 +393,9 @@ def advance(
     last = state.tokens.gather(2, (here - 1).clamp(min=0)[:, None, None].expand(-1, W, 1))[:, :, 0]
     last = last.masked_fill((here == 0)[:, None], options.start)
     logits = step(last, here, longest)
+    if not sampler and one_kernel_chooses(logits, options, constraints):
+        step.reorder(chosen_by_kernel(logits, options, state), longest)
+        return
     if sampler:
         steps = allowed(logits, options, state, constraints)
         tokens = sampler.draw(steps, state)
@@ -411,6 +422,29 @@ def advance(
     step.reorder(parents, longest)
     for constraint in constraints:
         constraint.follow(parents, tokens)
+
+
+def one_kernel_chooses(logits: Tensor, options: SearchOptions, constraints: Sequence[Constraint]) -> bool:
+    """Whether this is the plain case, in which a GPU does all that follows at once."""
+    if not kernels.usable(logits) or constraints or options.n_best > 1:
+        return False
+    from regard.nn.kernels.choosing import WIDEST
+    from regard.nn.kernels.ranking import MOST_BANNED
+
+    return (
+        options.beam_size <= WIDEST and len(options.banned) <= MOST_BANNED and 2 * options.beam_size <= logits.shape[-1]
+    )
+
+
+def chosen_by_kernel(logits: Tensor, options: SearchOptions, state: State) -> Tensor:
+    """Move the state on; gives the parent of each hypothesis, (B, W)."""
+    from regard.nn.kernels.choosing import Found, Living, choose
+    from regard.nn.kernels.ranking import ranked
+
+    living = Living(state.tokens, state.log_probs, state.length, state.limit, state.done)
+    found = Found(state.found_tokens, state.found_length, state.found_log_probs, state.found_scores)
+    ranks = ranked(logits, options.banned, 2 * options.beam_size)
+    return choose(*ranks, living, found, norms(options, state.tokens.shape[2], logits.device), options.end)
 
 
 def allowed(logits: Tensor, options: SearchOptions, state: State, constraints: Sequence[Constraint]) -> Tensor:

@@ -23,7 +23,7 @@ from regard.decode.constraints import Coverage, Forbidden, MinLength, NoRepeats,
 from regard.decode.engine import Engine
 from regard.decode.ensemble import Ensemble
 from regard.decode.phrases import Spelling, automaton
-from regard.decode.recorded import KeptBench
+from regard.decode.recorded import FEW, KeptBench
 from regard.decode.sampling import Drawer, Sampling
 from regard.decode.search import Constraint, Hypothesis, SearchOptions, search, work
 from regard.errors import RegardError
@@ -70,7 +70,7 @@ AT_A_TIME = 16  # batches of sentences of similar length that one search has bef
 LONGEST_PHRASE = 60  # tokens
 BENCHES = 6  # for how many kinds of searches slots are kept …
 SHARE = 0.25  # … and for how much of a GPU's memory
-FEW, FEW_ROOM = 64, 128  # so few slots have room for so many tokens of a source and of an output, at least
+FEW_ROOM = 128  # tokens of a source and of an output that few slots have room for, at least
 
 
 @contextmanager

@@ -59,17 +59,21 @@ class ModelStep(ABC):
         layout = Padded.of(lengths).to(slots.device)
         tokens = np.fromiter(chain.from_iterable(sources), np.int64, count=int(lengths.sum()))
         src = Packed.of(lengths).pad(torch.from_numpy(tokens))
-        memory = self.network.encode(src.to(slots.device), layout)
         if not self.reserved:
             self.reserve(len(slots), layout.size)
         elif layout.size > self.barred.shape[2]:
             self.lengthen(layout.size)
+        self.take_in(slots, src.to(slots.device), layout, torch.from_numpy(lengths).to(slots.device))
+
+    def take_in(self, slots: Tensor, src: Tensor, layout: Padded, lengths: Tensor) -> None:
+        """Encode sources into slots that have room for them. src: (b, S)   lengths: (b,)"""
+        memory = self.network.encode(src, layout)
         self.barred[slots] = -torch.inf
         self.barred[slots, :, : layout.size] = self.barred.new_zeros(layout.mask.shape).masked_fill_(
             ~layout.mask, -torch.inf
         )[:, None]
         self.attended[slots] = (self.barred[slots] == -torch.inf).to(self.attended.dtype)
-        self.lengths[slots] = torch.from_numpy(lengths).to(slots.device)
+        self.lengths[slots] = lengths
         self.put(slots, memory)
 
     def __call__(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:

@@ -33,7 +33,7 @@ def test_searches_one_after_another_in_the_same_slots_find_what_fresh_ones_find(
             sources.sort(key=len, reverse=True)
             limits = [len(source) + 20 for source in sources]
             step.sources = sources
-            kept = work(bench.recorded, [step], limits, CPU)
+            kept = work(bench.recorded, bench.parts, limits, CPU)
             fresh = search(TransformerStep(model, sources, beam), limits, options, CPU, slots)
             for one, other in zip(kept, fresh, strict=True):
                 assert [h.tokens for h in one] == [h.tokens for h in other]
@@ -45,7 +45,7 @@ def test_learned_positions_suffice_for_slots_with_more_room(tiny: Callable[..., 
     step = TransformerStep(model, [[5, 6, 2]], 2)
     bench = KeptBench.of_search(step, 1, source_room=16, room=20, options=options)
     with torch.inference_mode():
-        (found,) = work(bench.recorded, [step], [20], CPU)
+        (found,) = work(bench.recorded, bench.parts, [20], CPU)
     assert len(found[0].tokens) <= 20
 
 
@@ -62,7 +62,7 @@ def test_blocks_in_slots_that_stay_are_those_in_fresh_ones(tiny: Callable[..., T
             sources.sort(key=len, reverse=True)
             limits = [len(source) + 20 for source in sources]
             step.sources = sources
-            kept = work(bench.recorded, [step], limits, CPU)
+            kept = work(bench.recorded, bench.parts, limits, CPU)
             fresh = decode_blocks(TransformerBlockStep(model, model.block_heads, sources), limits, options, CPU, slots)
             for (one,), other in zip(kept, fresh, strict=True):
                 assert (one.tokens, one.calls) == (other.tokens, other.calls)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import fields, replace
+
 import pytest
 import torch
 
 from regard.config import TransformerConfig
 from regard.decode.recorded import KeptBench
-from regard.decode.search import SearchOptions, search, work
+from regard.decode.search import SearchOptions, State, advance, search, work
 from regard.models.stepping import TransformerStep
 from regard.models.transformer import Transformer
 from regard.nn import kernels
@@ -81,8 +84,65 @@ def test_ranking_finds_neighbours_in_one_block() -> None:
     assert tokens.tolist() == [[137, 136, 135, 134, 133, 132, 131, 130]]
 
 
-@pytest.mark.parametrize(("beam", "slots"), [(1, 2), (3, 2)])
-def test_a_search_by_kernels_finds_the_same(beam: int, slots: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("beam", "seed"), [(1, 0), (1, 1), (2, 2), (3, 3), (4, 4), (4, 5), (8, 6)])
+def test_one_kernel_chooses_as_many_operations_do(beam: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps from a random state: slots that are done, at their limit or new, hypotheses that do not live, some ends."""
+    torch.manual_seed(seed)
+    B, V, room = 5, 40, 150
+    options = SearchOptions(1, 2, beam, banned=(0, 1), normalization=("gnmt", "power")[seed % 2])
+    state = State.empty(B, room, options, CPU)
+    limits = torch.randint(1, room + 1, (B,))
+    state.enter(torch.arange(B), limits, 1)
+    state.length = (torch.rand(B) * limits).long()
+    state.tokens = torch.randint(4, V, (B, beam, room))
+    state.log_probs = (-5 * torch.rand(B, beam)).masked_fill(torch.rand(B, beam) < 0.2, -torch.inf)
+    state.done = torch.rand(B) < 0.2
+    chosen = []
+    for use in (False, True):
+        monkeypatch.setattr(kernels, "usable", lambda x, use=use: use)
+        torch.manual_seed(seed + 100)
+        after, parents = replace(state, **{one.name: getattr(state, one.name).clone() for one in fields(state)}), []
+        step = Loaded(V, parents)
+        for _ in range(2):
+            advance(step, after, options, room)
+        chosen.append((after, parents))
+    (plain, plain_parents), (ours, our_parents) = chosen
+    assert torch.equal(ours.length, plain.length)
+    assert torch.equal(ours.done, plain.done)
+    torch.testing.assert_close(ours.log_probs, plain.log_probs)
+    torch.testing.assert_close(ours.found_scores, plain.found_scores)
+    alive, found = plain.log_probs > -torch.inf, plain.found_scores > -torch.inf
+    torch.testing.assert_close(ours.found_log_probs[found], plain.found_log_probs[found])
+    assert torch.equal(ours.found_length[found], plain.found_length[found])
+    for slot, length in enumerate(plain.length.tolist()):
+        for w in alive[slot].nonzero()[:, 0].tolist():
+            assert torch.equal(ours.tokens[slot, w, :length], plain.tokens[slot, w, :length])
+            assert our_parents[-1][slot, w] == plain_parents[-1][slot, w]
+        n = int(plain.found_length[slot, 0]) if found[slot, 0] else 0
+        assert torch.equal(ours.found_tokens[slot, 0, :n], plain.found_tokens[slot, 0, :n])
+
+
+class Loaded:
+    """A step whose logits are chance alone; it remembers who went on from whom."""
+
+    def __init__(self, V: int, parents: list[torch.Tensor]) -> None:
+        self.V, self.parents = V, parents
+
+    def enter(self, slots: torch.Tensor, sentences: Sequence[int]) -> None: ...
+
+    def __call__(self, tokens: torch.Tensor, positions: torch.Tensor, longest: int) -> torch.Tensor:
+        return 2 * torch.randn(*tokens.shape, self.V)
+
+    def reorder(self, parents: torch.Tensor, longest: int) -> None:
+        self.parents.append(parents)
+
+    def keep(self, slots: torch.Tensor) -> None: ...
+
+
+@pytest.mark.parametrize(("beam", "slots", "n_best"), [(1, 2, 1), (3, 2, 3), (3, 2, 1)])
+def test_a_search_by_kernels_finds_the_same(
+    beam: int, slots: int, n_best: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Sentences that wait, leave and enter, hypotheses that change places, with and without slots that stay."""
     torch.manual_seed(1)
     config = TransformerConfig(n_layers=1, d_model=16, d_ff=24, n_heads=2, d_k=6, d_v=8, output_bias=True)
@@ -91,7 +151,7 @@ def test_a_search_by_kernels_finds_the_same(beam: int, slots: int, monkeypatch: 
         for weight in model.parameters():
             weight.mul_(2.0)  # so that hypotheses differ
     sources = [[*range(4 + i, 4 + i + n), 2] for i, n in enumerate((5, 4, 1))]
-    options = SearchOptions(1, 2, beam_size=beam, n_best=beam, banned=(0, 1, 3))
+    options = SearchOptions(1, 2, beam_size=beam, n_best=n_best, banned=(0, 1, 3))
     limits = [len(source) + 3 for source in sources]
     found = []
     for use, recorded in ((False, False), (True, False), (True, True)):
@@ -100,7 +160,7 @@ def test_a_search_by_kernels_finds_the_same(beam: int, slots: int, monkeypatch: 
         with torch.inference_mode():
             if recorded:
                 bench = KeptBench.of_search(step, slots, 8, 8, options)
-                found.append(work(bench.recorded, [step], limits, CPU))
+                found.append(work(bench.recorded, bench.parts, limits, CPU))
             else:
                 found.append(search(step, limits, options, CPU, slots))
         assert (step.ancestors is not None) == use
