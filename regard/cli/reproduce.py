@@ -47,7 +47,7 @@ def table_1(
         "runs/table-1"
     ),
 ) -> None:
-    """*Attention Is All You Need*, Table 1: what attention, recurrence and convolution cost, measured.
+    """Attention Is All You Need, Table 1: what attention, recurrence and convolution cost, measured.
 
     Time and memory at growing n and d with fitted exponents, operations, sequential steps and path lengths as counted,
     beside the paper's formulas.
@@ -121,7 +121,7 @@ def table_3(
     sets: Sets = None,
     show: Show = False,
 ) -> None:
-    """*Attention Is All You Need*, Table 3: variations of the Transformer, ours beside the paper's.
+    """Attention Is All You Need, Table 3: variations of the Transformer, ours beside the paper's.
 
     Every row is a run directory of its own in --out. The same command again goes on where it stopped, and does nothing
     twice. At the scale of multi30k, fetch the corpus first: regard data fetch multi30k-en-de.
@@ -185,7 +185,7 @@ def table_4(
     sets: Sets = None,
     show: Show = False,
 ) -> None:
-    """*Attention Is All You Need*, Table 4: English constituency parsing, ours beside the paper's.
+    """Attention Is All You Need, Table 4: English constituency parsing, ours beside the paper's.
 
     The paper's treebank is not free; each row says what it was trained on and scored on. Every row is a run directory
     in --out, and the same command again goes on where it stopped. Malformed outputs are counted with the grammar and
@@ -212,13 +212,13 @@ def table_4(
 
 
 SET_TABLES = {  # what `--help` says of each: the tables themselves load torch
-    "set-max": "*Set Transformer*, Table 1: the largest number of a set.",
-    "set-unique": "*Set Transformer*, Table 2: counting unique characters. Needs --set data.path=OMNIGLOT.npz.",
-    "set-inducing": "*Set Transformer*, Figure 3: accuracy by inducing points. Needs --set data.path=OMNIGLOT.npz.",
-    "set-clustering": "*Set Transformer*, Table 3: mixtures of four Gaussians.",
-    "set-clustering-large": "*Set Transformer*, supplement: mixtures of six Gaussians.",
-    "set-points": "*Set Transformer*, Table 4: point clouds of generated shapes, digits or ModelNet40.",
-    "set-anomaly": "*Set Transformer*, Table 5: the image that does not belong. Needs --set data.path=FLICKR8K.",
+    "set-max": "Set Transformer, Table 1: the largest number of a set.",
+    "set-unique": "Set Transformer, Table 2: counting unique characters. Needs --set data.path=OMNIGLOT.npz.",
+    "set-inducing": "Set Transformer, Figure 3: accuracy by inducing points. Needs --set data.path=OMNIGLOT.npz.",
+    "set-clustering": "Set Transformer, Table 3: mixtures of four Gaussians.",
+    "set-clustering-large": "Set Transformer, supplement: mixtures of six Gaussians.",
+    "set-points": "Set Transformer, Table 4: point clouds of generated shapes, digits or ModelNet40.",
+    "set-anomaly": "Set Transformer, Table 5: the image that does not belong. Needs --set data.path=FLICKR8K.",
     "set-keychain": "Multiple instances: key chains, and whether attention finds the key.",
 }
 AGAIN = """
