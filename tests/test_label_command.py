@@ -98,7 +98,7 @@ def test_a_tagger_has_a_tag_and_a_probability_for_each_word(runs: Path) -> None:
 
 def test_running_text_is_split_and_files_may_be_compressed(runs: Path, tmp_path: Path) -> None:
     file = tmp_path / "texts.xz"
-    file.write_bytes(lzma.compress("we can't paint the house.\n".encode()))
+    file.write_bytes(lzma.compress(b"we can't paint the house.\n"))
     (told,) = map(json.loads, lines(runs / "tagger", "--raw", "--json", "--input", file))
     assert told["words"] == ["we", "ca", "n't", "paint", "the", "house", "."]
 

@@ -43,6 +43,6 @@ class Request:
             wrong = option.get(given[0], given[0]).replace("_", "-").removesuffix("-size").removesuffix("-sentences")
             known = ", ".join(f"--{option.get(name, name)}" for name in names)
             raise RegardError(
-                f"--{wrong} means nothing to {self.run}, which is scored on its recipe's own data with {known}, --weights, "
-                f"--device, --threads and --json; {otherwise}."
+                f"--{wrong} means nothing to {self.run}, which is scored on its recipe's own data with {known}, "
+                f"--weights, --device, --threads and --json; {otherwise}."
             )

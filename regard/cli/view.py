@@ -92,7 +92,7 @@ def view_texts(model: Translator, asked: list[str], outputs: list[str] | None, f
     _ = model.alignment_path  # where there is no attention to look at, this says so
     found = look(model, asked, outputs)
     with bar("Looking", len(found)) as progress:
-        page, png = draw(model, found, folder, name, progress)
+        page, png = draw(model, found, folder, name, progress, warn)
     if page.stat().st_size > LARGE:
         warn(
             f"The page has {page.stat().st_size / 1e6:.0f} MB, which browsers open slowly: fewer sentences are better."
@@ -175,6 +175,6 @@ def view_trees(parser: Parser, asked: list[str], folder: Path, name: str) -> str
     names = [name] if len(asked) == 1 else [f"{name}-{i}" for i in range(1, len(asked) + 1)]
     shown = []
     for (parsed,), file in zip(parser.trees(asked), names, strict=True):
-        drawn = draw_tree(parser, parsed, folder, file)
+        drawn = draw_tree(parser, parsed, folder, file, warn)
         shown.append("\n".join([tree_beside_attention(parser, parsed), "", *map(str, drawn)]))
     return "\n\n".join(shown)
