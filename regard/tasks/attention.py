@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.decode.parser import Parsed, Parser
 from regard.decode.translator import Translation, Translator
-from regard.view import AttentionMap, AttentionView, Step, alignment_text, attention_page, attention_png
+from regard.view import AttentionMap, AttentionView, Step, alignment_text, attention_page, attention_png, named_every
 from regard.view.tree_page import tree_page
 from regard.view.trees import tree_svg, tree_text
 

@@ -23,6 +23,7 @@ _LEAST_WIDTH = 6.0
 _DPI, _LEAST_DPI = 150.0, 100.0  # of a small picture, of a large one
 _MOST_PIXELS = 16e6  # the largest: beyond it cells become smaller, and not every one has a label
 _GAPS_FROM = 0.08  # inches of a cell: where they are smaller, lines between them would hide them
+_LETTER = {"normal": 0.64, "bold": 0.72}  # width of one for its size; on the safe side
 _WIDE = 14.0  # inches from which the caption grows with the picture, to be read where all of it is on a screen
 
 
@@ -139,7 +140,7 @@ def _caption(view: AttentionView, maps: Sequence[AttentionMap], width: float, ev
         legend += " A dot before letters: they go on with a word."
     parts = [
         (f"{view.title} · {kinds}", 12.0, INK, "bold", 2),
-        *((text, 9.0, INK, "normal", 2) for text in _sentences(view, (width - 0.4) * 72 / (9.0 * 0.6))),
+        *((text, 9.0, INK, "normal", 2) for text in _sentences(view, (width - 0.4) * 72 / (9.0 * _LETTER["normal"]))),
         (legend, 8.0, MUTED, "normal", 3),
     ]
     if every > 1:
@@ -149,7 +150,7 @@ def _caption(view: AttentionView, maps: Sequence[AttentionMap], width: float, ev
     return [
         (line, larger * points, color, weight)
         for text, points, color, weight, most in parts
-        for line in _wrapped(text, (width - 0.4) * 72 / (larger * points * (0.68 if weight == "bold" else 0.6)), most)
+        for line in _wrapped(text, (width - 0.4) * 72 / (larger * points * _LETTER[weight]), most)
     ]
 
 
