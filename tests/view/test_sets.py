@@ -6,15 +6,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.image import imread
 
 from regard.view import line_png, table_png
-from regard.view.sets import Looks, chosen, flat, looks_png
+from regard.view.sets import Looks, chosen, flat, legends, looks_png
 
 
 def test_elements_are_few_and_seeds_are_all() -> None:
     assert chosen(Looks("a", "element", np.ones((100, 100)))) == [0, 33, 66, 99]
     assert chosen(Looks("a", "seed", np.ones((5, 100)))) == [0, 1, 2, 3, 4]
-    assert len(chosen(Looks("a", "inducing point", np.ones((64, 100))))) == 16
+    assert len(chosen(Looks("a", "inducing", np.ones((64, 100))))) == 16
 
 
 def test_three_coordinates_are_seen_at_an_angle() -> None:
@@ -29,7 +31,18 @@ def test_looks_are_drawn_on_the_points(tmp_path: Path, d: int) -> None:
     points = np.random.default_rng(0).standard_normal((30, d))
     looks = [Looks("encoder.0.mab.attn", "element", np.eye(30)), Looks("pool.mab.attn", "seed", np.ones((2, 30)) / 30)]
     looks_png(points, looks, tmp_path / "looks.png", "a set")
-    assert (tmp_path / "looks.png").read_bytes().startswith(b"\x89PNG")
+    whole = imread(tmp_path / "looks.png")
+    looks_png(points, looks[:1], tmp_path / "elements.png", "a set")
+    assert whole.shape[0] > imread(tmp_path / "elements.png").shape[0]
+
+
+def test_the_legend_says_what_colours_lines_and_weights_mean() -> None:
+    figure = Figure(figsize=(6, 4))
+    legends(figure, {"seed", "element"}, 200, (6, 4))
+    told = [text.get_text() for text in figure.texts]
+    assert any("0.005" in text and "200" in text for text in told)
+    assert "the panel's largest" in told
+    assert next(text.get_text() for text in figure.legends[0].get_texts()) == "the element that looks"
 
 
 def test_tables_with_and_without_the_papers_figures(tmp_path: Path) -> None:
