@@ -69,8 +69,7 @@ def table_1(
     with console.status("") as status:
         found = table1.measure(asked, pick(device), status.update)
     table1.write(found, asked, str(pick(device).type), out)
-    print((out / "table-1.md").read_text(encoding="utf-8"))
-    print(f"{out / 'table-1.md'}\n{out / 'table-1.json'}\n{out / 'table-1.png'}")
+    tell(out, "table-1")
 
 
 @app.command("forgetting")
@@ -94,8 +93,16 @@ def forgetting(
     from regard.training.device import pick
 
     measured.write(measured.measure(distance, width, seeds, pick(device)), out)
-    print((out / "forgetting.md").read_text(encoding="utf-8"))
-    print(f"{out / 'forgetting.md'}\n{out / 'forgetting.json'}\n{out / 'forgetting.png'}")
+    tell(out, "forgetting")
+
+
+def tell(folder: Path, name: str) -> None:
+    """Print what was measured, and where it is written."""
+    from regard.reproduce.tables import for_terminal
+
+    written = folder / f"{name}.md"
+    print(for_terminal(written.read_text(encoding="utf-8")))
+    print("\n".join(["", *(str(written.with_suffix(ending)) for ending in (".md", ".json", ".png"))]))
 
 
 def numbers(text: str, option: str) -> tuple[int, ...]:
