@@ -239,7 +239,7 @@ def test_losses_of_data_are_announced(tmp_path: Path) -> None:
             "model.n_layers=1", "train.average=1"]  # fmt: skip
     result = run("train", "r.toml", *(f"--set={item}" for item in sets), cwd=tmp_path)
     assert result.returncode == 0, result.stderr
-    assert "1 train pairs have an empty side and are left out (line 17)" in result.stderr
+    assert "Left out for an empty side: 1 train pair (line 17)." in result.stderr
     assert "8 of 17 train pairs are longer than data.max_length = 9 tokens" in result.stderr
 
 

@@ -13,6 +13,7 @@ import typer
 from regard.cli.options import Device, Sets, console, warn
 from regard.config import Recipe, parse_override
 from regard.errors import RegardError, nearest
+from regard.wording import counted
 
 if TYPE_CHECKING:
     from regard.reproduce.experiments import Experiment, Measure
@@ -308,5 +309,5 @@ def run_table(
         print("\n".join(["", *map(str, [written, *(draw(found, out) if draw else [])])]))
     if failures:
         total = sum(len(experiments) for experiments, _ in stages)
-        warn(f"{len(failures)} of {total} runs failed; the same command tries them again.")
+        warn(f"Failed: {len(failures)} of {counted(total, 'run')}; the same command tries again.")
         raise typer.Exit(1)

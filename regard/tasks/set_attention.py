@@ -31,9 +31,9 @@ MOST_ON_A_PAGE = 100  # points: the page stores weights in 8 bits, which cannot 
 def draw(model: SetModel, number: int, folder: Path, name: str) -> list[Path]:
     """Draw what the model looks at in a test set; gives the files."""
     sets = model.test_sets([number])
-    (answer,), maps = model.attend(sets)
+    (answer,), captured = model.attend(sets)
     folder.mkdir(parents=True, exist_ok=True)
-    seen = {path: to_numpy(weights[0]) for path, weights in maps.items()}  # (H, Q, K)
+    seen = {path: to_numpy(weights[0]) for path, weights in captured.items()}  # (H, Q, K)
     if not seen:
         raise RegardError(f"{model.name} has no attention to look at: neither its encoder nor its pooling attends.")
     title = f"{model.name} · test set {number} · {described(answer)}"

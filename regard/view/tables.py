@@ -29,9 +29,9 @@ def table_png(
     headed, dotted = [(panels[-1], means[0], "here")], rows[0]
     if known:
         panels[0].plot([value for _, value in known], [place for place, _ in known], "o", color=PALE)
-        first, value = known[-1]
+        place, value = known[-1]
         headed.append((panels[0], value, "paper"))
-        dotted = rows[0] if paper[0] is not None else f"{rows[0]} (paper: {rows[len(rows) - 1 - first]})"
+        dotted = rows[0] if paper[0] is not None else f"{rows[0]} (paper: {rows[len(rows) - 1 - place]})"
     for axes, first, name in headed:
         axes.axvline(first, color=INK, linewidth=0.6, linestyle=":")
         axes.set_title(name, fontsize=10, color=INK)
