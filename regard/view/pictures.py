@@ -137,7 +137,7 @@ def _caption(view: AttentionView, maps: Sequence[AttentionMap], width: float, ev
     darkest = "1" if every == 1 else "as each panel says"
     legend = f"Rows are queries (what looks), columns are keys (what is looked at). White is 0, darkest is {darkest}."
     if any(label.startswith("·") for one in maps for label in [*as_read(one.rows), *as_read(one.columns)]):
-        legend += " A dot before letters: they go on with a word."
+        legend += " ·letters go on with a word."
     parts = [
         (f"{view.title} · {kinds}", 12.0, INK, "bold", 2),
         *((text, 9.0, INK, "normal", 2) for text in _sentences(view, (width - 0.4) * 72 / (9.0 * _LETTER["normal"]))),
