@@ -7,12 +7,17 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
 import regard
+from regard.cli import app
 from regard.config import resolve, to_toml
 
 
@@ -234,7 +239,7 @@ def test_losses_of_data_are_announced(tmp_path: Path) -> None:
             "model.n_layers=1", "train.average=1"]  # fmt: skip
     result = run("train", "r.toml", *(f"--set={item}" for item in sets), cwd=tmp_path)
     assert result.returncode == 0, result.stderr
-    assert "1 train pairs have an empty side and are left out (line 17)" in result.stderr
+    assert "Left out for an empty side: 1 train pair (line 17)." in result.stderr
     assert "8 of 17 train pairs are longer than data.max_length = 9 tokens" in result.stderr
 
 
@@ -257,6 +262,27 @@ def test_help_teaches() -> None:
         assert all(word in printed for word in words), printed
     assert "translate" in run("--help").stdout
     assert run("--version").stdout == f"regard {regard.__version__}\n"
+
+
+def every_command(group: Any, *path: str) -> Iterator[tuple[str, ...]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from every_command(command, *path, name)
+        else:
+            yield (*path, name)
+
+
+def test_paragraphs_of_help_fill_the_width() -> None:
+    """No line of one ends where the next word would have had room."""
+    width, checked = 80, 0
+    for path in every_command(typer.main.get_command(app)):
+        printed = CliRunner().invoke(app, [*path, "--help"], env={"COLUMNS": str(width), "NO_COLOR": "1"}).stdout
+        told = [line.strip() for line in printed.partition("╭")[0].splitlines()]
+        for line, following in pairwise(told):
+            if line and following:
+                checked += 1
+                assert len(line) + 1 + len(following.split()[0]) > width - 2, (path, line, following)
+    assert checked > 50
 
 
 def test_ctrl_c_ends_the_command_even_where_a_library_would_swallow_it() -> None:

@@ -66,7 +66,7 @@ def test_a_target_is_looked_into_as_it_is_given(view: Call, tmp_path: Path) -> N
         ([], "a\n" * (MOST + 1), f"at most {MOST} sentences, and these are {MOST + 1}"),
         (["a", "--input", "x.txt"], "", "exclude each other"),
         (["--input", "nowhere.txt"], "", "nowhere.txt"),
-        (["a", "b", "--target", "c"], "", "2 sentences and 1 targets"),
+        (["a", "b", "--target", "c"], "", "1 target for 2 sentences"),
         (["a", "--target", "b", "--targets", "x.txt"], "", "exclude each other"),
     ],
 )

@@ -22,7 +22,8 @@ from regard.cli.doctor import doctor
 from regard.cli.evaluate import evaluate
 from regard.cli.export import export
 from regard.cli.import_ import import_
-from regard.cli.options import console, first_rank, warn
+from regard.cli.label import label
+from regard.cli.options import console, first_rank, let_help_flow, warn
 from regard.cli.parse import parse
 from regard.cli.serve import keys_app, serve
 from regard.cli.train import train
@@ -46,12 +47,13 @@ def version_option(version: Annotated[bool, typer.Option("--version", help="Prin
         raise typer.Exit
 
 
-for verb in (train, translate, parse, evaluate, view, doctor, export, serve):
+for verb in (train, translate, parse, label, evaluate, view, doctor, export, serve):
     app.command()(verb)
 app.command(name="import")(import_)
 app.add_typer(data.app, name="data")
 app.add_typer(reproduce.app, name="reproduce")
 app.add_typer(keys_app, name="keys")
+let_help_flow(app)
 
 
 def stop_at_once(number: int, frame: FrameType | None) -> None:

@@ -16,7 +16,7 @@ def evaluate_labels(asked: Request) -> None:
     from regard.training.labels import open_labelling, scores
     from regard.training.run import Run, write_atomically
 
-    asked.need_nothing_but("splits", "save")
+    asked.need_nothing_but("splits", "save", otherwise="texts of your own are labelled by regard label")
     splits = asked.splits or ["test"]
     if asked.save and len(splits) > 1:
         raise RegardError("--save is for one text: give a single --split.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from regard.cli.evaluating import Request
 from regard.cli.options import bar, open_parser
 from regard.errors import RegardError, nearest
+from regard.wording import counted
 
 if TYPE_CHECKING:
     from regard.config import TreebankConfig
@@ -103,5 +104,6 @@ def of_file(path: Path, treebank: Treebank) -> Report:
 
     trees = [as_scored(tree) for tree in read_trees(path)]
     if len(trees) != len(treebank):
-        raise RegardError(f"{path} has {len(trees):,} trees but {treebank.name} has {len(treebank):,} with words.")
+        ours = counted(len(trees), "tree")
+        raise RegardError(f"{path} has {ours} but {treebank.name} has {len(treebank):,} with words.")
     return Report(str(path), treebank, Judged.of(treebank.gold, trees), "tags", constrained=None)

@@ -15,7 +15,7 @@ def evaluate_sets(asked: Request) -> None:
     from regard.training.run import Run
     from regard.training.sets import open_model
 
-    asked.need_nothing_but("splits")
+    asked.need_nothing_but("splits", otherwise="for sets of your own there is regard.load(RUN).predict in Python")
     splits = asked.splits or ["test"]
     check_splits(splits, ("valid", "test"))
     if asked.threads:

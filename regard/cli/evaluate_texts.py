@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from regard.cli.evaluating import Request
 from regard.cli.options import bar, open_model, warn
 from regard.errors import RegardError
+from regard.wording import counted
 
 if TYPE_CHECKING:
     from regard.decode.translator import Translator
@@ -150,7 +151,7 @@ def translated(model: Translator, one: ScoredSet, who: str) -> list[str]:
         found = [best[0] for best in model.search(one.source, progress=progress)]
     cut = sum(translation.cut > 0 for translation in found)
     if cut:
-        warn(f"{cut} sentences of {one.name} were longer than the positions of {who} and were cut")
+        warn(f"{who} has too few positions for {counted(cut, 'sentence')} of {one.name}: cut at the last.")
     return [translation.text for translation in found]
 
 
@@ -212,4 +213,4 @@ def print_log_probs(who: str, model: Translator, one: ScoredSet, as_json: bool) 
             print(f"{pair.log_prob:.4f}\t{pair.tokens}\t{pair.per_token:.4f}")
     beyond = sum(pair.log_prob is None for pair in found)
     if beyond:
-        warn(f"{beyond} pairs of {one.name} are beyond the model's positions and have no probability")
+        warn(f"Beyond the model's positions, so without a probability: {counted(beyond, 'pair')} of {one.name}.")

@@ -34,8 +34,8 @@ class Request:
     as_json: bool
     options: dict[str, Any]  # of the search, those that were given
 
-    def need_nothing_but(self, *names: str) -> None:
-        """For runs of which there is less to ask."""
+    def need_nothing_but(self, *names: str, otherwise: str) -> None:
+        """For runs of which there is less to ask. `otherwise`: what to do with texts or sets of one's own."""
         always = {"run", "weights", "device", "threads", "as_json"}
         given = [one.name for one in fields(self) if getattr(self, one.name) and one.name not in {*always, *names}]
         if given:
@@ -43,5 +43,6 @@ class Request:
             wrong = option.get(given[0], given[0]).replace("_", "-").removesuffix("-size").removesuffix("-sentences")
             known = ", ".join(f"--{option.get(name, name)}" for name in names)
             raise RegardError(
-                f"--{wrong} means nothing to {self.run}: for it are {known}, --weights, --device, --threads and --json."
+                f"--{wrong} means nothing to {self.run}, which is scored on its recipe's own data with {known}, "
+                f"--weights, --device, --threads and --json; {otherwise}."
             )

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.options import AsJson, bars, warn
+from regard.wording import counted
 
 
 def fetch(
@@ -63,7 +64,7 @@ def fetch_one(name: str, root: Path, origin: Path | None, again: bool, as_json: 
     counts = ", ".join(f"{split} {entry['pairs']:,}" for split, entry in lock["splits"].items())
     print(f"{root / name}\n{counts} pairs")
     for why, pairs in lock.get("left_out", {}).items():
-        print(f"left out of train: {pairs:,} pairs, {why}")
+        print(f"left out of train: {counted(pairs, 'pair')}, {why}")
     print(f"licence: {lock['licence']}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -132,6 +133,17 @@ def first_rank() -> bool:
 
 def warn(text: str) -> None:
     console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def let_help_flow(app: typer.Typer) -> None:
+    """Give every command its docstring as help, a paragraph a line: typer would keep the line ends of our source and
+    break its lines once more at the width of the terminal."""
+    for command in app.registered_commands:
+        paragraphs = inspect.cleandoc(getattr(command.callback, "__doc__", "") or "").split("\n\n")
+        command.help = "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
+    for group in app.registered_groups:
+        if group.typer_instance:
+            let_help_flow(group.typer_instance)
 
 
 def given(**options: Any) -> dict[str, Any]:

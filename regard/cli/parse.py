@@ -27,6 +27,7 @@ from regard.cli.options import (
     warn,
 )
 from regard.errors import RegardError
+from regard.wording import counted
 
 if TYPE_CHECKING:
     from regard.decode.parser import Parsed, Parser, Words
@@ -116,7 +117,7 @@ def parse(
     if tally.malformed:
         warn(str(tally))
     if least_confidence:
-        warn(f"{kept:,} of {parsed:,} trees are at least {least_confidence:g} sure.")
+        warn(f"At least {least_confidence:g} sure: {kept:,} of {counted(parsed, 'tree')}.")
 
 
 def sentences(source: Path | None, raw: bool) -> Iterator[Words]:

@@ -13,6 +13,7 @@ import typer
 from regard.cli.options import Device, Sets, console, warn
 from regard.config import Recipe, parse_override
 from regard.errors import RegardError, nearest
+from regard.wording import counted
 
 if TYPE_CHECKING:
     from regard.reproduce.experiments import Experiment, Measure
@@ -47,7 +48,7 @@ def table_1(
         "runs/table-1"
     ),
 ) -> None:
-    """*Attention Is All You Need*, Table 1: what attention, recurrence and convolution cost, measured.
+    """Attention Is All You Need, Table 1: what attention, recurrence and convolution cost, measured.
 
     Time and memory at growing n and d with fitted exponents, operations, sequential steps and path lengths as counted,
     beside the paper's formulas.
@@ -69,8 +70,7 @@ def table_1(
     with console.status("") as status:
         found = table1.measure(asked, pick(device), status.update)
     table1.write(found, asked, str(pick(device).type), out)
-    print((out / "table-1.md").read_text(encoding="utf-8"))
-    print(f"{out / 'table-1.md'}\n{out / 'table-1.json'}\n{out / 'table-1.png'}")
+    tell(out, "table-1")
 
 
 @app.command("forgetting")
@@ -94,8 +94,16 @@ def forgetting(
     from regard.training.device import pick
 
     measured.write(measured.measure(distance, width, seeds, pick(device)), out)
-    print((out / "forgetting.md").read_text(encoding="utf-8"))
-    print(f"{out / 'forgetting.md'}\n{out / 'forgetting.json'}\n{out / 'forgetting.png'}")
+    tell(out, "forgetting")
+
+
+def tell(folder: Path, name: str) -> None:
+    """Print what was measured, and where it is written."""
+    from regard.reproduce.tables import for_terminal
+
+    written = folder / f"{name}.md"
+    print(for_terminal(written.read_text(encoding="utf-8")))
+    print("\n".join(["", *(str(written.with_suffix(ending)) for ending in (".md", ".json", ".png"))]))
 
 
 def numbers(text: str, option: str) -> tuple[int, ...]:
@@ -121,7 +129,7 @@ def table_3(
     sets: Sets = None,
     show: Show = False,
 ) -> None:
-    """*Attention Is All You Need*, Table 3: variations of the Transformer, ours beside the paper's.
+    """Attention Is All You Need, Table 3: variations of the Transformer, ours beside the paper's.
 
     Every row is a run directory of its own in --out. The same command again goes on where it stopped, and does nothing
     twice. At the scale of multi30k, fetch the corpus first: regard data fetch multi30k-en-de.
@@ -185,7 +193,7 @@ def table_4(
     sets: Sets = None,
     show: Show = False,
 ) -> None:
-    """*Attention Is All You Need*, Table 4: English constituency parsing, ours beside the paper's.
+    """Attention Is All You Need, Table 4: English constituency parsing, ours beside the paper's.
 
     The paper's treebank is not free; each row says what it was trained on and scored on. Every row is a run directory
     in --out, and the same command again goes on where it stopped. Malformed outputs are counted with the grammar and
@@ -212,13 +220,13 @@ def table_4(
 
 
 SET_TABLES = {  # what `--help` says of each: the tables themselves load torch
-    "set-max": "*Set Transformer*, Table 1: the largest number of a set.",
-    "set-unique": "*Set Transformer*, Table 2: counting unique characters. Needs --set data.path=OMNIGLOT.npz.",
-    "set-inducing": "*Set Transformer*, Figure 3: accuracy by inducing points. Needs --set data.path=OMNIGLOT.npz.",
-    "set-clustering": "*Set Transformer*, Table 3: mixtures of four Gaussians.",
-    "set-clustering-large": "*Set Transformer*, supplement: mixtures of six Gaussians.",
-    "set-points": "*Set Transformer*, Table 4: point clouds of generated shapes, digits or ModelNet40.",
-    "set-anomaly": "*Set Transformer*, Table 5: the image that does not belong. Needs --set data.path=FLICKR8K.",
+    "set-max": "Set Transformer, Table 1: the largest number of a set.",
+    "set-unique": "Set Transformer, Table 2: counting unique characters. Needs --set data.path=OMNIGLOT.npz.",
+    "set-inducing": "Set Transformer, Figure 3: accuracy by inducing points. Needs --set data.path=OMNIGLOT.npz.",
+    "set-clustering": "Set Transformer, Table 3: mixtures of four Gaussians.",
+    "set-clustering-large": "Set Transformer, supplement: mixtures of six Gaussians.",
+    "set-points": "Set Transformer, Table 4: point clouds of generated shapes, digits or ModelNet40.",
+    "set-anomaly": "Set Transformer, Table 5: the image that does not belong. Needs --set data.path=FLICKR8K.",
     "set-keychain": "Multiple instances: key chains, and whether attention finds the key.",
 }
 AGAIN = """
@@ -301,5 +309,5 @@ def run_table(
         print("\n".join(["", *map(str, [written, *(draw(found, out) if draw else [])])]))
     if failures:
         total = sum(len(experiments) for experiments, _ in stages)
-        warn(f"{len(failures)} of {total} runs failed; the same command tries them again.")
+        warn(f"Failed: {len(failures)} of {counted(total, 'run')}; the same command tries again.")
         raise typer.Exit(1)

@@ -48,6 +48,7 @@ from regard.cli.options import (
     warn,
 )
 from regard.errors import RegardError
+from regard.wording import counted
 
 if TYPE_CHECKING:
     from regard.decode.stream import Asked, LineTranslator
@@ -180,7 +181,7 @@ def translate(
             n = jobs.run(job, lines, model.engine.at_once if model.engine else 1, restart, shown.chunk, warn)
         if lines.calls.calls:
             warn(lines.calls.summary())
-        warn(f"{n:,} lines translated to {output}.")
+        warn(f"{counted(n, 'line')} translated to {output}.")
         return
     if typed:
         warn("Type a sentence and Enter; Ctrl-D ends.")

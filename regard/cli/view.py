@@ -10,6 +10,7 @@ import typer
 
 from regard.cli.options import Device, RunArgument, Threads, Weights, bar, open_model, open_parser, warn
 from regard.errors import RegardError
+from regard.wording import counted
 
 if TYPE_CHECKING:
     from regard.decode.parser import Parser
@@ -92,7 +93,7 @@ def view_texts(model: Translator, asked: list[str], outputs: list[str] | None, f
     _ = model.alignment_path  # where there is no attention to look at, this says so
     found = look(model, asked, outputs)
     with bar("Looking", len(found)) as progress:
-        page, png = draw(model, found, folder, name, progress)
+        page, png = draw(model, found, folder, name, progress, warn)
     if page.stat().st_size > LARGE:
         warn(
             f"The page has {page.stat().st_size / 1e6:.0f} MB, which browsers open slowly: fewer sentences are better."
@@ -136,7 +137,7 @@ def forced(target: list[str] | None, targets: Path | None, count: int) -> list[s
         raise RegardError("--target and --targets exclude each other.")
     lines = list(read_lines(targets)) if targets else target
     if lines is not None and len(lines) != count:
-        raise RegardError(f"There are {count} sentences and {len(lines)} targets: give one for each.")
+        raise RegardError(f"{counted(len(lines), 'target')} for {counted(count, 'sentence')}: give one for each.")
     return lines
 
 
@@ -150,7 +151,8 @@ def look(model: Translator, sentences: list[str], targets: list[str] | None) -> 
         if not one.target_tokens or len(one.source_tokens) < 2:
             raise RegardError(f"{one.source!r} has no piece that the model knows: there is nothing to look at.")
         if one.cut:
-            warn(f"{one.source[:40]!r} has {one.cut} tokens more than the model has positions: they are left out.")
+            beyond = counted(one.cut, "token")
+            warn(f"{one.source[:40]!r} has {beyond} more than the model has positions: left out here.")
     return found
 
 
@@ -175,6 +177,6 @@ def view_trees(parser: Parser, asked: list[str], folder: Path, name: str) -> str
     names = [name] if len(asked) == 1 else [f"{name}-{i}" for i in range(1, len(asked) + 1)]
     shown = []
     for (parsed,), file in zip(parser.trees(asked), names, strict=True):
-        drawn = draw_tree(parser, parsed, folder, file)
+        drawn = draw_tree(parser, parsed, folder, file, warn)
         shown.append("\n".join([tree_beside_attention(parser, parsed), "", *map(str, drawn)]))
     return "\n\n".join(shown)

@@ -34,6 +34,7 @@ from regard.config.reading import (
     shipped,
     to_dict,
     to_toml,
+    uses,
 )
 from regard.config.recipe import Recipe, TrainConfig
 from regard.config.seq2seq import ConvolutionalConfig, RecurrentConfig
@@ -82,4 +83,5 @@ __all__ = [
     "shipped",
     "to_dict",
     "to_toml",
+    "uses",
 ]

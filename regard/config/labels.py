@@ -107,6 +107,7 @@ class LabelRecipe(Recipe):
     """Everything that decides a run of classification or tagging."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("data.train", "data.valid", "data.test")
+    VERBS: ClassVar[tuple[str, ...]] = ("label", "evaluate")
 
     task: Literal["classification", "tagging"] = "classification"
     data: LabelDataConfig = field(default_factory=LabelDataConfig)

@@ -217,6 +217,7 @@ class PairRecipe(Recipe):
     """Everything that decides a run of translation, from left to right or masked tokens all at once."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("data.train", "data.valid", "data.test", "data.train_target")
+    VERBS: ClassVar[tuple[str, ...]] = ("translate", "evaluate", "view", "doctor")
 
     task: Literal["translation", "mask_predict"] = "translation"
     data: DataConfig = field(default_factory=DataConfig)

@@ -120,6 +120,7 @@ class ParsingRecipe(Recipe):
     """Everything that decides a run of constituency parsing."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("data.files", "data.train", "data.valid", "data.test", "data.extra")
+    VERBS: ClassVar[tuple[str, ...]] = ("parse", "evaluate", "view")
 
     task: Literal["parsing"] = "parsing"
     data: TreebankConfig = field(default_factory=TreebankConfig)

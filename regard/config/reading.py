@@ -73,8 +73,15 @@ def resolve_as(
     """As `resolve`, for those who know one kind of recipe."""
     found = resolve(recipe, overrides)
     if not isinstance(found, kind):
-        raise RegardError(f'{found.name} is of task = "{found.task}", not {" or ".join(tasks_of(kind))}.')
+        wanted = " or ".join(task for task, one in RECIPES.items() if issubclass(one, kind))
+        raise RegardError(f'{found.name} is of task = "{found.task}", not {wanted}: {uses(found)}.')
     return found
+
+
+def uses(recipe: Recipe) -> str:
+    """The commands that its runs are for, said where another was given one."""
+    verbs = [f"regard {verb}" for verb in recipe.VERBS]
+    return f"for it are {', '.join(verbs[:-1])} and {verbs[-1]}"
 
 
 def locate(values: dict[str, Any], folder: Path) -> None:

@@ -58,6 +58,7 @@ class Recipe:
     """What decides a run, whatever its task. Each task's own recipe adds its sections."""
 
     PLACES: ClassVar[tuple[str, ...]] = ()  # keys that say where files lie, not what is in them
+    VERBS: ClassVar[tuple[str, ...]]  # the commands that its runs are for, two or more
 
     name: str = "run"
     task: str = ""

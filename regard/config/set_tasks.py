@@ -156,6 +156,7 @@ class SetRecipe(Recipe):
     """Everything that decides a run on sets. Each task adds the section of its data."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("data.path",)
+    VERBS: ClassVar[tuple[str, ...]] = ("evaluate", "view")
 
     model: SetTransformerConfig = field(default_factory=SetTransformerConfig)
     train: SetTrainConfig = field(default_factory=SetTrainConfig)

@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 
 from regard.data.trees import Builder, Tree, walk
+from regard.wording import counted
 
 LEAF = "XX"
 _SYMBOL = re.compile(r"[()]?[^()\s]+", re.ASCII)
@@ -94,15 +95,15 @@ class RepairTally:
         return 100 * self.malformed / self.outputs if self.outputs else 0.0
 
     def __str__(self) -> str:
-        text = f"{self.malformed:,} of {self.outputs:,} outputs ({self.rate:.1f} %) were malformed"
+        text = f"malformed: {self.malformed:,} of {counted(self.outputs, 'output')} ({self.rate:.1f} %)"
         done = self.repairs
-        named = {
-            "brackets closed": done.unclosed, "closing brackets left out": done.unopened,
-            "empty brackets left out": done.empty, "unreadable symbols left out": done.unreadable,
-            "leaves left out": done.surplus,
-            "words added to the root": done.missing, "roots added": done.unrooted,
-        }  # fmt: skip
-        parts = [f"{count:,} {what}" for what, count in named.items() if count]
+        named = [
+            (done.unclosed, "bracket", "", "closed"), (done.unopened, "closing bracket", "", "left out"),
+            (done.empty, "empty bracket", "", "left out"), (done.unreadable, "unreadable symbol", "", "left out"),
+            (done.surplus, "leaf", "leaves", "left out"), (done.missing, "word", "", "added to the root"),
+            (done.unrooted, "root", "", "added"),
+        ]  # fmt: skip
+        parts = [f"{counted(count, noun, plural)} {what}" for count, noun, plural, what in named if count]
         return f"{text}: {', '.join(parts)}." if parts else f"{text}."
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.config import DataConfig, PairRecipe, find, resolve_as
+from regard.config import DataConfig, PairRecipe, find, resolve, uses
 from regard.data.formats import READERS, kind
 from regard.data.generated import CORPORA
 from regard.data.prepared import INDEX, Prepared, read_index
@@ -110,7 +110,12 @@ def named(subject: str | Path | None) -> tuple[Run | None, PairRecipe | None, Da
     if (Path(subject) / INDEX).is_file():
         return None, None, DataConfig(prepared=str(subject))
     run = Run.open(subject) if Path(subject).is_dir() else None
-    recipe = run.pair_recipe if run else resolve_as(PairRecipe, subject)
+    recipe = run.recipe if run else resolve(str(subject))
+    if not isinstance(recipe, PairRecipe):
+        raise RegardError(
+            f'{subject} is of task = "{recipe.task}", and regard doctor examines the texts, recipes and runs of '
+            f"translation alone: {uses(recipe)}."
+        )
     return run, recipe, recipe.data
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from regard.data.sets.checking import as_numbers, checked_set, listed
 from regard.errors import InputError
+from regard.wording import counted
 
 
 def checked_sets(X: Any, width: int | None = None) -> list[np.ndarray]:
@@ -39,7 +40,9 @@ def checked_count(n_sets: int, y: Any) -> np.ndarray:
         raise InputError("The targets have rows of different lengths: give one target for each set.") from None
     if target.ndim == 0 or len(target) != n_sets:
         n = len(target) if target.ndim else 1
-        raise InputError(f"There are {n_sets} sets but {n} targets: give one target for each set.")
+        raise InputError(
+            f"There are {counted(n_sets, 'set')} but {counted(n, 'target')}: give one target for each set."
+        )
     return target
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from regard.errors import RegardError
 from regard.evaluate.bleu import Score
 from regard.evaluate.counts import SAMPLES, generator, half_width
+from regard.wording import counted
 
 
 def accuracy(found: Sequence[Sequence[str]], right: Sequence[Sequence[str]], samples: int = SAMPLES) -> Score:
@@ -25,4 +26,4 @@ def accuracy(found: Sequence[Sequence[str]], right: Sequence[Sequence[str]], sam
     drawn = generator().integers(len(hits), size=(samples, len(hits)))
     scores = 100.0 * hits[drawn].sum(axis=1) / np.maximum(sizes[drawn].sum(axis=1), 1)
     n = int(sizes.sum())
-    return Score("accuracy", 100.0 * int(hits.sum()) / n, half_width(scores, len(hits)), f"{n:,} labels")
+    return Score("accuracy", 100.0 * int(hits.sum()) / n, half_width(scores, len(hits)), counted(n, "label"))

@@ -36,6 +36,7 @@ import numpy as np
 from regard.data.trees import PUNCTUATION, TOP, TRACE, Tree
 from regard.evaluate.counts import SAMPLES, generator, half_width
 from regard.evaluate.lengths import LONGEST, range_of, ranges
+from regard.wording import counted
 
 Span = tuple[int, int]
 
@@ -235,7 +236,8 @@ class Total:
         }  # fmt: skip
 
     def __str__(self) -> str:
-        lines = [f"{self.sentences:,} sentences, of them {self.skipped:,} skipped and {self.errors:,} errors"]
+        lacking = f"{self.skipped:,} skipped and {counted(self.errors, 'error')}"
+        lines = [f"{counted(self.sentences, 'sentence')}, of them {lacking}"]
         for name, one in (("labelled", self.labelled), ("unlabelled", self.unlabelled)):
             lines.append(f"{name:<10} F1 {one.f1:6.2f}   precision {one.precision:6.2f}   recall {one.recall:6.2f}")
         if self.unscored:

@@ -167,7 +167,7 @@ def table(found: Forgetting) -> str:
     ]
     for one in found.scaled:
         numbers = [f"{one.scale:g}", f"{one.by_distance[-1]:.1e}", f"{one.norm:.3g}", f"{one.clipped:.3g}"]
-        lines.append("| " + " | ".join([*numbers, f"{100 * one.far:.2g} %"]) + " |")
+        lines.append("| " + " | ".join([*numbers, f"{100 * one.far:.3g} %"]) + " |")
     return "\n".join(lines) + "\n"
 
 

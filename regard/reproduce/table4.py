@@ -34,6 +34,7 @@ from regard.tasks.parsing_report import trivial
 from regard.training.parsing import load_parser
 from regard.training.run import write_atomically
 from regard.training.start import fit
+from regard.wording import counted
 
 
 @dataclass(frozen=True)
@@ -331,4 +332,4 @@ def changes(done: Sequence[Experiment]) -> list[str]:
 
 def trained_on(row: Trained, result: Result) -> str:
     kept = f", of them {result['parses_kept']:,.0f} parses" if "parses_kept" in result else ""
-    return f"{row.trained_on}, {result['training_trees']:,.0f} trees{kept}"
+    return f"{row.trained_on}, {counted(int(result['training_trees']), 'tree')}{kept}"

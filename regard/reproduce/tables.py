@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
+from textwrap import fill
 from typing import Any, Protocol, TypeVar
 
 from regard.config import Recipe, resolve
@@ -220,12 +222,7 @@ class Table:
         """The same for a terminal: as many figures beside one another as there is room for, the others below."""
         parts = [beside(column.title, *self.cells(column, done, "–")) for column in self.columns]
         names = flush(["", "", *(row.name for row in self.rows)], left=True)
-        blocks = [names]
-        for part in [*parts, flush(["", "seeds", *self.seeds(done)])]:
-            if len(blocks[-1][0]) + len(part[0]) > WIDTH:
-                blocks.append(names)
-            blocks[-1] = [line + more for line, more in zip(blocks[-1], part, strict=True)]
-        return "\n\n".join("\n".join(line.rstrip() for line in block) for block in blocks)
+        return in_blocks(names, [*parts, flush(["", "seeds", *self.seeds(done)])])
 
     def picture(self, done: Sequence[Experiment]) -> tuple[list[str], list[tuple[float, float]], list[float | None]]:
         """For a picture of one column: the finished rows, ours with their spread, and the paper's."""
@@ -251,6 +248,29 @@ def beside(title: str, theirs: list[str], ours: list[str]) -> list[str]:
         theirs = flush(["paper", *(text.replace(" ± ", "±") for text in theirs)])
         lines = [a + b for a, b in zip(theirs, lines, strict=True)]
     return flush([title, *(line[2:] for line in lines)])
+
+
+def in_blocks(names: list[str], columns: Sequence[list[str]]) -> str:
+    """Columns beside one another as far as there is room, the others below, each block with the names of its rows."""
+    blocks = [names]
+    for column in columns:
+        if blocks[-1] is not names and len(blocks[-1][0]) + len(column[0]) > WIDTH:
+            blocks.append(names)
+        blocks[-1] = [line + more for line, more in zip(blocks[-1], column, strict=True)]
+    return "\n\n".join("\n".join(line.rstrip() for line in block) for block in blocks)
+
+
+def for_terminal(markdown: str) -> str:
+    """A Markdown text as a terminal shows it: tables as `narrow` prints them, lines of prose filled."""
+    shown = []
+    for tabular, lines in groupby(markdown.rstrip().splitlines(), lambda line: line.startswith("|")):
+        if tabular:
+            titles, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
+            names, *columns = (list(cells) for cells in zip(titles, *rows, strict=True))
+            shown.append(in_blocks(flush(names, left=True), [flush(column) for column in columns]))
+        else:
+            shown += [fill(line, WIDTH, subsequent_indent="  " if line.startswith("- ") else "") for line in lines]
+    return "\n".join(shown)
 
 
 def flush(lines: list[str], left: bool = False) -> list[str]:

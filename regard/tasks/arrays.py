@@ -19,6 +19,7 @@ from regard.models.set_transformer import SetTransformer
 from regard.nn.layout import Packed
 from regard.nn.mixture import log_likelihood, mixture_of
 from regard.tasks.task import Validation, move
+from regard.wording import counted
 
 BUDGET = 2**18  # elements of a batch that is only looked at
 SIGMA_FLOOR = 1e-3  # of the spread of all elements
@@ -104,7 +105,7 @@ class ArrayTask:
 
     @property
     def extent(self) -> str:
-        return f"{len(self.trained):,} sets"
+        return counted(len(self.trained), "set")
 
     def n_tokens(self, numbers: np.ndarray) -> int:
         return self.objective.terms(self.lengths[self.places(numbers)])

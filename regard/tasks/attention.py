@@ -10,11 +10,15 @@ from torch import Tensor
 
 from regard.decode.parser import Parsed, Parser
 from regard.decode.translator import Translation, Translator
-from regard.view import AttentionMap, AttentionView, Step, alignment_text, attention_page, attention_png
+from regard.view import AttentionMap, AttentionView, Step, alignment_text, attention_page, attention_png, named_every
 from regard.view.tree_page import tree_page
 from regard.view.trees import tree_svg, tree_text
 
 ALTERNATIVES = 8  # tokens told for each step
+
+
+def silence(what: str) -> None:
+    """Say nothing."""
 
 
 def draw(
@@ -23,8 +27,10 @@ def draw(
     folder: Path,
     name: str,
     progress: Callable[[int], None] | None = None,
+    remark: Callable[[str], None] = silence,
 ) -> tuple[Path, Path]:
-    """Write the attention page of some translations and a picture of the first."""
+    """Write the attention page of some translations and a picture of the first. `progress` is told how many are done,
+    `remark` where the picture is not the one to look at."""
     views = []
     for done, translation in enumerate(translations, start=1):
         views.append(attention_view(translator, translation))
@@ -34,6 +40,8 @@ def draw(
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(attention_page(*views), encoding="utf-8")
     attention_png(views[0], png)
+    if (every := named_every(views[0])) > 1:
+        remark(f"{png} is of so many tokens that it names one in {every}: look at {page}, which shows them all.")
     return page, png
 
 
@@ -78,9 +86,11 @@ def alignment_picture(translator: Translator, translation: Translation) -> str:
     return alignment_text(one.rows, one.columns, one.weights[0]) if one else ""
 
 
-def draw_tree(parser: Parser, parsed: Parsed, folder: Path, name: str) -> list[Path]:
+def draw_tree(
+    parser: Parser, parsed: Parsed, folder: Path, name: str, remark: Callable[[str], None] = silence
+) -> list[Path]:
     """Write the tree beside the attention of its brackets, the page and picture of every head, and the tree as SVG."""
-    drawn = list(draw(parser, [parsed.output], folder, name))
+    drawn = list(draw(parser, [parsed.output], folder, name, remark=remark))
     tree, svg = folder / f"{name}-tree.html", folder / f"{name}.svg"
     layers = {path.split(".")[2]: weights.cpu().numpy() for path, weights in bracket_attention(parser, parsed).items()}
     tree.write_text(tree_page(f"{parser.name}: {parsed.output.source}", parsed.tree, layers), encoding="utf-8")

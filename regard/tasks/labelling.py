@@ -21,6 +21,7 @@ from regard.evaluate.bleu import Score
 from regard.models.labeller import Labeller
 from regard.nn.layout import Layout, Packed, Padded
 from regard.tasks.task import Validation, move, pin
+from regard.wording import counted
 
 N_SAMPLES = 5
 NO_LABEL = -1  # of what the training text does not have; costs nothing and is never right
@@ -107,7 +108,7 @@ class LabelTask:
     @property
     def extent(self) -> str:
         words, labels = len(self.vocabulary.words), len(self.vocabulary.labels)
-        return f"{len(self.train.words):,} texts, {words:,} words, {labels:,} labels"
+        return f"{counted(len(self.train.words), 'text')}, {counted(words, 'word')}, {counted(labels, 'label')}"
 
     def n_tokens(self, numbers: np.ndarray) -> int:
         return int(self.train.labels.lengths[numbers % len(self.train.labels)].sum())

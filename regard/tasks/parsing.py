@@ -34,6 +34,7 @@ from regard.tasks.translation import (
     say_left_out,
     score_pairs,
 )
+from regard.wording import counted
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class ParsingTask(TranslationTask):
     @property
     def extent(self) -> str:
         sides = self.tokenizers.source.vocab_size, self.tokenizers.target.vocab_size
-        return f"{len(self.order.used):,} trees, {sides[0]:,} subwords, {sides[1]:,} tree symbols"
+        return f"{counted(len(self.order.used), 'tree')}, {sides[0]:,} subwords, {sides[1]:,} tree symbols"
 
     def validate(self, device: torch.device) -> Validation:
         self.model.eval()
@@ -138,7 +139,7 @@ def prepare(
     train, valid = training(recipe.data), load(recipe.data, "valid")
     for treebank in (train, valid):
         if treebank.wordless:
-            say(f"{treebank.wordless:,} {treebank.name} trees have no words and are left out.")
+            say(f"Without words, and so left out: {counted(treebank.wordless, f'{treebank.name} tree')}.")
     corpus = train.corpus(recipe.data)
 
     def learn() -> TokenizerPair:

@@ -20,6 +20,7 @@ from regard.evaluate.texts import judge
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.tasks.task import move
 from regard.tasks.translation import Pairs, TranslationBatch, by_length, score_pairs, within
+from regard.wording import counted
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def model_scores(translator: Translator, corpus: Corpus, batch_tokens: int = 4_0
     if translator.model.causal:
         fitting, too_long = within(pairs, translator.model.longest)
         nll, n_tokens = score_pairs(translator.model, fitting, batch_tokens, translator.device)
-        note = f", {len(too_long)} pairs beyond the model's positions left out" if too_long else ""
+        note = f", {counted(len(too_long), 'pair')} beyond the model's positions left out" if too_long else ""
         scores.append(Score("perplexity", math.exp(min(nll / n_tokens, 700.0)), signature=f"per subword{note}"))
     if corpus.alignments is not None and translator.model.cross_attentions:
         # The truth is known for the reference's words, so the reference is what must be aligned.

@@ -2,7 +2,8 @@
 
 Sets of points are drawn as points: what each seed and inducing point collects, and which elements some elements look
 at. Sets of anything else are drawn as heat maps with an element a column, as sentences are, and sets of images once
-more with the images themselves.
+more with the images themselves. All but large sets of points have a page beside
+the picture.
 """
 
 from __future__ import annotations
@@ -22,33 +23,42 @@ from regard.nn.mixture import Mixture
 from regard.tasks.set_model import SetModel
 from regard.tasks.sets import to_numpy
 from regard.view import AttentionMap, AttentionView, attention_page, attention_png
-from regard.view.sets import Clustering, Looks, clusterings_png, image_looks_png, looks_png
+from regard.view.sets import Clustering, Looks, clusterings_picture, flat, image_looks_png, looks_png
+
+MOST_ON_A_PAGE = 100  # points: the page stores weights in 8 bits, which cannot tell those of larger sets apart
 
 
 def draw(model: SetModel, number: int, folder: Path, name: str) -> list[Path]:
     """Draw what the model looks at in a test set; gives the files."""
     sets = model.test_sets([number])
-    (answer,), maps = model.attend(sets)
+    (answer,), captured = model.attend(sets)
     folder.mkdir(parents=True, exist_ok=True)
-    seen = {path: to_numpy(weights[0]) for path, weights in maps.items()}  # (H, Q, K)
+    seen = {path: to_numpy(weights[0]) for path, weights in captured.items()}  # (H, Q, K)
     if not seen:
         raise RegardError(f"{model.name} has no attention to look at: neither its encoder nor its pooling attends.")
     title = f"{model.name} · test set {number} · {described(answer)}"
     png = folder / f"{name}.png"
-    if model.task.spatial:
-        looks = [looks_of(path, weights) for path, weights in seen.items() if to_elements(path)]
-        looks_png(sets.elements[0], looks, png, title)
-        return [png]
+    looks = [looks_of(path, weights) for path, weights in seen.items() if to_elements(path)]
+    points = flat(sets.elements[0]) if model.task.spatial else None
+    maps = labelled(seen, place_names(points) if points is not None else model.task.element_names(sets), points)
+    view = AttentionView(title, described_set(sets), described(answer), maps)
     drawn = [png]
+    if points is not None:
+        looks_png(points, looks, png, title)
+    else:
+        attention_png(view, png)
     if len(model.task.element) > 1:
         drawn.append(folder / f"{name}-images.png")
-        looks = [looks_of(path, weights) for path, weights in seen.items() if to_elements(path)]
         image_looks_png(sets.elements[0], looks, drawn[-1], title)
-    view = AttentionView(title, described_set(sets), described(answer), labelled(seen, model.task.element_names(sets)))
-    attention_png(view, png)
+    if points is not None and len(points) > MOST_ON_A_PAGE:
+        return drawn
     page = folder / f"{name}.html"
     page.write_text(attention_page(view), encoding="utf-8")
     return [page, *drawn]
+
+
+def place_names(points: np.ndarray) -> list[str]:
+    return [f"({x:.3g}, {y:.3g})" for x, y in points]
 
 
 def to_elements(path: str) -> bool:
@@ -65,19 +75,19 @@ def looker(path: str) -> str:
     parts = path.split(".")
     if "pool" in parts or "decoder" in parts:
         return "seed"
-    return "inducing point" if "collect" in parts else "element"
+    return "inducing" if "collect" in parts else "element"
 
 
-def labelled(seen: dict[str, np.ndarray], elements: list[str]) -> list[AttentionMap]:
-    """Maps with names for what looks and what is looked at."""
+def labelled(seen: dict[str, np.ndarray], elements: list[str], points: np.ndarray | None = None) -> list[AttentionMap]:
+    """Maps with names for what looks and what is looked at, and their places where the elements are points."""
     maps = []
     for path, weights in seen.items():
         _, Q, K = weights.shape
-        rows = elements if looker(path) == "element" else [f"{looker(path)} {i}" for i in range(Q)]
-        columns = (
-            elements if to_elements(path) else [f"{'seed' if 'decoder' in path else 'point'} {i}" for i in range(K)]
-        )
-        maps.append(AttentionMap(path, rows, columns, weights))
+        who, whom = looker(path), "element" if to_elements(path) else "seed" if "decoder" in path else "inducing"
+        rows = elements if who == "element" else [f"{who} {i}" for i in range(Q)]
+        columns = elements if whom == "element" else [f"{whom} {i}" for i in range(K)]
+        places = [points if one == "element" else None for one in (who, whom)]
+        maps.append(AttentionMap(path, rows, columns, weights, *places))
     return maps
 
 
@@ -95,7 +105,8 @@ def described(answer: Any) -> str:
 
 
 def draw_clusterings(model: SetModel, path: Path, count: int = 10) -> None:
-    """The first test sets with the centres and covariances that were found, and those that are true (Figure 4)."""
+    """The first test sets with the centres and covariances that were found, and those that are true (Figure 4): `path`,
+    and beside it the same as SVG."""
     sets = model.test_sets(range(count))
     found, _ = model.attend(sets)
     panels = []
@@ -105,7 +116,9 @@ def draw_clusterings(model: SetModel, path: Path, count: int = 10) -> None:
         ours = plain(mixture.log_weights.exp()), plain(mixture.means), plain(mixture.sigmas)
         truth = tuple(sets.truth[key][row] for key in ("weights", "means", "sigmas"))
         panels.append(Clustering(points, nearest, ours, (truth[0], truth[1], truth[2])))
-    clusterings_png(panels, path, f"{model.name}: solid, what was found; dotted, what drew the points")
+    clusterings_picture(
+        panels, [path, path.with_suffix(".svg")], f"{model.name}: solid, what was found; dotted, what drew the points"
+    )
 
 
 def plain(part: Tensor) -> np.ndarray:

@@ -34,6 +34,7 @@ from regard.nn.layout import Layout, Packed, Padded, Room
 from regard.nn.loss import IGNORED, smoothed_cross_entropy
 from regard.nn.r_drop import r_drop_loss
 from regard.tasks.task import B, Validation, move, pin
+from regard.wording import counted
 
 N_SAMPLES = 5
 
@@ -316,7 +317,7 @@ def whole(recipe: PairRecipe, split: str, say: Callable[[str], None]) -> Corpus:
     corpus = without_empty(load_required(recipe.data, split))
     if corpus.empty_lines:
         where = some(corpus.empty_lines)
-        say(f"{len(corpus.empty_lines):,} {corpus.name} pairs have an empty side and are left out ({where}).")
+        say(f"Left out for an empty side: {counted(len(corpus.empty_lines), f'{corpus.name} pair')} ({where}).")
     return corpus
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from matplotlib import font_manager
+from matplotlib import font_manager, rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -52,6 +52,10 @@ def tidy(axes: Axes) -> None:
         spine.set_color(GRID)
 
 
-def save(figure: Figure, path: Path, dpi: float) -> None:
+def save(figure: Figure, *paths: Path, dpi: float) -> None:
+    """As a PNG, or as what else a path ends in. The same picture is the same bytes: an SVG has no date."""
     FigureCanvasAgg(figure)  # attaches itself: savefig then draws with Agg, whatever backend the user has set
-    figure.savefig(path, format="png", dpi=dpi)
+    with rc_context({"svg.hashsalt": "regard"}):
+        for path in paths:
+            kind = path.suffix.removeprefix(".") or "png"
+            figure.savefig(path, format=kind, dpi=dpi, metadata={"Date": None} if kind == "svg" else None)

@@ -5,6 +5,7 @@ Tokens come from other people's text. A label must never be invisible, must not 
 """
 
 import unicodedata
+from collections.abc import Sequence
 
 ENCODER_SELF = "Encoder self-attention"
 DECODER_SELF = "Decoder self-attention"
@@ -14,6 +15,7 @@ SELF = "Self-attention"
 # Embeddings, overrides and isolates reorder their surroundings. The plain marks (U+200E, U+200F) and the
 # joiners (U+200C, U+200D) are left alone: ordinary Arabic, Persian and emoji need them.
 _REORDERING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_SPACE = "\u2581"  # how SentencePiece writes the space before a word
 _PICTURED = {"\n": "↵", "\t": "⇥", " ": "␣"}
 
 
@@ -24,6 +26,18 @@ def visible(text: str) -> str:
     if all(_leaves_no_ink(char) for char in text):
         return "".join(_spelt(char) for char in text)
     return "".join(_spelt(char) if _acts(char) else char for char in text)
+
+
+def as_read(pieces: Sequence[str]) -> list[str]:
+    """Subwords for a reader: without the mark of a word's beginning, and with a dot before the letters that go on with
+    a word. Labels none of which has that mark are no subwords and stay as they are."""
+    if not any(piece.startswith(_SPACE) for piece in pieces):
+        return list(pieces)
+    shown = []
+    for i, piece in enumerate(pieces):
+        goes_on = i > 0 and piece[:1].isalnum()
+        shown.append(f"·{piece}" if goes_on else " " if piece == _SPACE else piece.removeprefix(_SPACE))
+    return shown
 
 
 def group_of(name: str) -> str:

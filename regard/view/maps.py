@@ -81,7 +81,7 @@ def set_map(name: str, weights: Floats, points: Floats, rows: str = "", columns:
     """An attention (H, Q, K) over a set of points (N, 2).
 
     Its rows and columns are the points unless a word says what else they are: `rows="seed"` for pooling by attention
-    (PMA), `rows="inducing point"` or `columns="inducing point"` for the two halves of ISAB.
+    (PMA), `rows="inducing"` or `columns="inducing"` for the two halves of ISAB.
     """
     _, Q, K = weights.shape
     labels = [f"({x:.3g}, {y:.3g})" for x, y in points]

@@ -1,61 +1,170 @@
 """PNG pictures: the heads of an attention map as a grid, and the curves of a training log."""
 
+from __future__ import annotations
+
 import difflib
 import math
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from regard.view.drawing import BLEU, GRID, INK, MUTED, TRAIN, VALID, font, save, short_label, tidy
-from regard.view.labels import CROSS, group_of, layer_of
+from regard.view.labels import CROSS, as_read, group_of, layer_of, visible
 from regard.view.maps import AttentionMap, AttentionView
+from regard.view.terminal import cell_width
 
 _TOKEN_INCHES = 0.17  # one row or column of a heat map: room for a label of _LABEL_POINTS
 _LABEL_POINTS = 8.0
-_MOST_PIXELS = 40e6  # a long sentence through many heads is drawn coarser rather than without bound
+_LEAST_WIDTH = 6.0
+_DPI, _LEAST_DPI = 150.0, 100.0  # of a small picture, of a large one
+_MOST_PIXELS = 16e6  # the largest: beyond it cells become smaller, and not every one has a label
+_GAPS_FROM = 0.08  # inches of a cell: where they are smaller, lines between them would hide them
+_LETTER = {"normal": 0.64, "bold": 0.72}  # width of one for its size; on the safe side
+_WIDE = 14.0  # inches from which the caption grows with the picture, to be read where all of it is on a screen
 
 
 def attention_png(view: AttentionView, path: Path, name: str | None = None) -> None:
     """Draw every head, one grid row per layer: of all cross-attention maps, or of the map called `name`.
 
-    A model without cross-attention is drawn whole.
+    A model without cross-attention is drawn whole. The picture grows with the sentences up to a largest size; of longer
+    ones it says that the page shows more.
     """
     maps = _chosen(view, name)
-    n_heads = max(one.weights.shape[0] for one in maps)
-    q_tokens = max(len(one.rows) for one in maps)
-    k_tokens = max(len(one.columns) for one in maps)
-    if min(n_heads, q_tokens, k_tokens) == 0:
-        raise ValueError("there is nothing to draw: the attention maps have no heads or no tokens")
-
-    side, below = _label_inches(maps)
-    panel_width = max(k_tokens * _TOKEN_INCHES, 1.2) + 0.18
-    panel_height = max(q_tokens * _TOKEN_INCHES, 0.8) + below + 0.42
-    header = 0.85
-    width = max(n_heads * panel_width + side + 0.5, 6.0)
-    height = len(maps) * panel_height + header
-
-    kinds = ", ".join(dict.fromkeys(group_of(one.name) for one in maps))
+    sizes = _Sizes.of(view, maps)
+    width, height = sizes.width, sizes.height
     figure = Figure(figsize=(width, height), facecolor="white")
-    _write(figure, 0.2 / width, 1 - 0.3 / height, f"{view.title} · {kinds}", 12.0, INK, weight="bold")
-    _write(figure, 0.2 / width, 1 - 0.52 / height, f"{view.source}  →  {view.target}", 9.0, INK)
-    legend = "Rows are queries (what looks), columns are keys (what is looked at). White is 0, darkest is 1."
-    _write(figure, 0.2 / width, 1 - 0.72 / height, legend, 8.0, MUTED)
-
+    below_top = 0.1
+    for line, points, color, weight in sizes.caption:
+        below_top += _line_inches(points)
+        place = 0.2 / width, 1 - below_top / height
+        # parse_math: a token such as "$5" is a price, not a formula.
+        figure.text(
+            *place, line, fontsize=points, color=color, fontweight=weight, parse_math=False, fontfamily=font()
+        )  # fmt: skip
     for i, one in enumerate(maps):
-        top = height - header - i * panel_height
+        top = height - sizes.header - i * sizes.panel_height
         for head in range(one.weights.shape[0]):
             axes = figure.add_axes(
                 (
-                    (side + head * panel_width) / width,
-                    (top - panel_height + below + 0.12) / height,
-                    (panel_width - 0.18) / width,
-                    (panel_height - below - 0.42) / height,
+                    (sizes.side + head * sizes.panel_width) / width,
+                    (top - sizes.panel_height + sizes.below + 0.12) / height,
+                    (sizes.panel_width - 0.18) / width,
+                    (sizes.panel_height - sizes.below - 0.42) / height,
                 )
             )
-            _draw_head(axes, one, head)
-    save(figure, path, dpi=min(150.0, (_MOST_PIXELS / (width * height)) ** 0.5))
+            _draw_head(axes, one, head, sizes)
+    save(figure, path, dpi=min(_DPI, (_MOST_PIXELS / (width * height)) ** 0.5))
+
+
+def named_every(view: AttentionView) -> int:
+    """Of how many tokens one has a label in the picture: 1 unless it would become too large."""
+    return _Sizes.of(view, _chosen(view, None)).every
+
+
+_Line = tuple[str, float, str, str]  # text, points, colour, weight
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """Of a picture of heads, in inches."""
+
+    cell: float  # of a token's row and column
+    side: float  # the labels to the left of a panel
+    below: float  # those below it
+    panel_width: float
+    panel_height: float
+    width: float
+    height: float
+    caption: list[_Line]
+
+    @classmethod
+    def of(cls, view: AttentionView, maps: list[AttentionMap]) -> _Sizes:
+        """As large as all labels need, or with cells so small that the picture is not larger than the largest."""
+        cell = _TOKEN_INCHES
+        while True:
+            sizes = cls.with_cells(view, maps, cell)
+            if sizes.width * sizes.height * _LEAST_DPI**2 <= _MOST_PIXELS or cell < _TOKEN_INCHES / 64:
+                return sizes
+            cell *= 0.9
+
+    @classmethod
+    def with_cells(cls, view: AttentionView, maps: list[AttentionMap], cell: float) -> _Sizes:
+        n_heads = max(one.weights.shape[0] for one in maps)
+        q_tokens, k_tokens = max(len(one.rows) for one in maps), max(len(one.columns) for one in maps)
+        if min(n_heads, q_tokens, k_tokens) == 0:
+            raise ValueError("there is nothing to draw: the attention maps have no heads or no tokens")
+        side, below = _label_inches(maps)
+        panel_width, panel_height = max(k_tokens * cell, 1.2) + 0.18, max(q_tokens * cell, 0.8) + below + 0.42
+        width = max(n_heads * panel_width + side + 0.5, _LEAST_WIDTH)
+        caption = _caption(view, maps, width, _every(cell))
+        height = len(maps) * panel_height + _header(caption)
+        return cls(cell, side, below, panel_width, panel_height, width, height, caption)
+
+    @property
+    def every(self) -> int:
+        """Of how many tokens one has room for its label."""
+        return _every(self.cell)
+
+    @property
+    def header(self) -> float:
+        return _header(self.caption)
+
+
+def _every(cell: float) -> int:
+    return math.ceil(_TOKEN_INCHES / cell - 1e-9)
+
+
+def _larger(width: float, most: float) -> float:
+    """How much larger words are written in a picture of this width."""
+    return min(max(1.0, width / _WIDE), most)
+
+
+def _header(caption: Sequence[_Line]) -> float:
+    return 0.25 + sum(_line_inches(points) for _, points, _, _ in caption)
+
+
+def _line_inches(points: float) -> float:
+    return 1.6 * points / 72
+
+
+def _caption(view: AttentionView, maps: Sequence[AttentionMap], width: float, every: int) -> list[_Line]:
+    """What stands above the panels, in lines that the picture has room for."""
+    kinds = ", ".join(dict.fromkeys(group_of(one.name) for one in maps))
+    darkest = "1" if every == 1 else "as each panel says"
+    legend = f"Rows are queries (what looks), columns are keys (what is looked at). White is 0, darkest is {darkest}."
+    if any(label.startswith("·") for one in maps for label in [*as_read(one.rows), *as_read(one.columns)]):
+        legend += " ·letters go on with a word."
+    parts = [
+        (f"{view.title} · {kinds}", 12.0, INK, "bold", 2),
+        *((text, 9.0, INK, "normal", 2) for text in _sentences(view, (width - 0.4) * 72 / (9.0 * _LETTER["normal"]))),
+        (legend, 8.0, MUTED, "normal", 3),
+    ]
+    if every > 1:
+        remark = f"Too long for a picture to name every token: one in {every} is named. The HTML page shows them all."
+        parts.append((remark, 8.0, MUTED, "normal", 3))
+    larger = _larger(width, 3.0)
+    return [
+        (line, larger * points, color, weight)
+        for text, points, color, weight, most in parts
+        for line in _wrapped(text, (width - 0.4) * 72 / (larger * points * _LETTER[weight]), most)
+    ]
+
+
+def _sentences(view: AttentionView, cells: float) -> list[str]:
+    """Source and target: together, or each for itself where they are long."""
+    both = f"{view.source}  →  {view.target}"
+    return [both] if cell_width(both) <= 2 * cells else [view.source, f"→  {view.target}"]
+
+
+def _wrapped(text: str, cells: float, most: int) -> list[str]:
+    """Lines of about so many cells; what is more than `most` of them ends in an ellipsis."""
+    shown = visible(text)
+    letters = max(8, int(cells * len(shown) / max(1, cell_width(shown))))
+    return textwrap.wrap(shown, letters, max_lines=most, placeholder=" …")
 
 
 def loss_curve_png(records: Sequence[Mapping[str, float | str]], path: Path, title: str) -> None:
@@ -118,43 +227,39 @@ def _chosen(view: AttentionView, name: str | None) -> list[AttentionMap]:
     return named
 
 
-def _draw_head(axes: Axes, one: AttentionMap, head: int) -> None:
-    Q, K = len(one.rows), len(one.columns)
-    axes.imshow(one.weights[head], cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest")
-    axes.set_xticks(
-        range(K), [short_label(token) for token in one.columns], rotation=90, parse_math=False, fontfamily=font()
-    )
+def _draw_head(axes: Axes, one: AttentionMap, head: int, sizes: _Sizes) -> None:
+    Q, K, every = len(one.rows), len(one.columns), sizes.every
+    # Over very many tokens every weight is small: what is strongest in a panel is then its darkest.
+    darkest = 1.0 if every == 1 else float(one.weights[head].max()) or 1.0
+    axes.imshow(one.weights[head], cmap="Blues", vmin=0.0, vmax=darkest, aspect="auto", interpolation="nearest")
+    columns = [short_label(token) for token in as_read(one.columns)[::every]]
+    axes.set_xticks(range(0, K, every), columns, rotation=90, parse_math=False, fontfamily=font())
     # The heads of one row share their queries, so the first alone names them.
-    shown = one.rows if head == 0 else []
-    axes.set_yticks(range(len(shown)), [short_label(token) for token in shown], parse_math=False, fontfamily=font())
-    # Gaps between cells as plain lines: a minor tick for each takes matplotlib many times longer.
-    axes.autoscale(False)
-    axes.hlines([q + 0.5 for q in range(Q - 1)], -0.5, K - 0.5, color="white", linewidth=0.6)
-    axes.vlines([k + 0.5 for k in range(K - 1)], -0.5, Q - 0.5, color="white", linewidth=0.6)
+    rows = [short_label(token) for token in as_read(one.rows)[::every]] if head == 0 else []
+    axes.set_yticks(range(0, Q, every) if rows else [], rows, parse_math=False, fontfamily=font())
+    if sizes.cell >= _GAPS_FROM:
+        # Gaps between cells as plain lines: a minor tick for each takes matplotlib many times longer.
+        axes.autoscale(False)
+        axes.hlines([q + 0.5 for q in range(Q - 1)], -0.5, K - 0.5, color="white", linewidth=0.6)
+        axes.vlines([k + 0.5 for k in range(K - 1)], -0.5, Q - 0.5, color="white", linewidth=0.6)
     axes.tick_params(length=0, pad=2, labelsize=_LABEL_POINTS, labelcolor=INK)
     for spine in axes.spines.values():
         spine.set_color(GRID)
     title = f"head {head}"
     if head == 0:
         title = f"{layer_of(one.name) or short_label(one.name, 24)} · {title}"
-    axes.set_title(title, fontsize=8.5, loc="left", pad=3, color=MUTED, parse_math=False)
+    if every > 1:
+        title = f"{title} · darkest {darkest:.2g}"
+    axes.set_title(title, fontsize=8.5 * _larger(sizes.width, 1.8), loc="left", pad=3, color=MUTED, parse_math=False)
 
 
 def _label_inches(maps: list[AttentionMap]) -> tuple[float, float]:
     """The room the longest query label takes to the left, and the longest key label below."""
 
     def inches(tokens: list[str]) -> float:
-        return max((len(short_label(token)) for token in tokens), default=0) * _LABEL_POINTS * 0.68 / 72 + 0.22
+        return max((len(short_label(token)) for token in as_read(tokens)), default=0) * _LABEL_POINTS * 0.68 / 72 + 0.22
 
     return max(inches(one.rows) for one in maps), max(inches(one.columns) for one in maps)
-
-
-def _write(figure: Figure, x: float, y: float, text: str, size: float, color: str, weight: str = "normal") -> None:
-    # About as many characters as the width holds; a sentence that runs off the picture helps nobody.
-    length = int((figure.get_figwidth() - 0.4) * 72 / (size * 0.56))
-    # parse_math: a token such as "$5" is a price, not a formula.
-    written = short_label(text, length)
-    figure.text(x, y, written, fontsize=size, color=color, fontweight=weight, parse_math=False, fontfamily=font())
 
 
 def _series(records: Sequence[Mapping[str, float | str]], kind: str, key: str) -> dict[int, float]:

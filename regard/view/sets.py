@@ -9,7 +9,9 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse
 
 from regard.view.drawing import FIRST, GRID, INK, MUTED, SECOND, save, short_label
@@ -17,6 +19,8 @@ from regard.view.drawing import FIRST, GRID, INK, MUTED, SECOND, save, short_lab
 COLUMNS = 5
 MOST_PANELS = 16  # seeds, inducing points or elements shown of one attention
 MOST_LINES = 12  # from an element to those it looks at
+# From what is not looked at, which must still be seen on white, to what is looked at most.
+BLUES = LinearSegmentedColormap.from_list("blues", ["#d7e3f1", "#6aaed6", "#2070b4", "#08306b"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,9 +33,9 @@ class Clustering:
     truth: tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def clusterings_png(panels: Sequence[Clustering], path: Path, title: str) -> None:
+def clusterings_picture(panels: Sequence[Clustering], paths: Sequence[Path], title: str) -> None:
     """Sets side by side: points by their cluster, centres and ellipses of two standard deviations of what was found
-    (solid) and of what is true (dotted)."""
+    (solid) and of what is true (dotted). Each path is one of a PNG or an SVG."""
     columns = min(COLUMNS, len(panels))
     rows = math.ceil(len(panels) / columns)
     figure = Figure(figsize=(2.6 * columns, 2.6 * rows + 0.5), facecolor="white")
@@ -46,7 +50,7 @@ def clusterings_png(panels: Sequence[Clustering], path: Path, title: str) -> Non
         bare(axes)
     figure.suptitle(short_label(title, 100), fontsize=10, color=INK)
     figure.tight_layout()
-    save(figure, path, dpi=130)
+    save(figure, *paths, dpi=130)
 
 
 def ellipses(axes: Axes, mixture: tuple[np.ndarray, np.ndarray, np.ndarray], color: str, style: str) -> None:
@@ -79,7 +83,7 @@ class Looks:
     """One attention of a set model: who looks (rows of the weights) at which elements of the set."""
 
     name: str
-    who: str  # "seed", "inducing point" or "element"
+    who: str  # "seed", "inducing" (one of the inducing points) or "element"
     weights: np.ndarray  # (Q, N), the mean of all heads
 
 
@@ -88,21 +92,48 @@ def looks_png(points: np.ndarray, looks: Sequence[Looks], path: Path, title: str
     they look at.  points: (N, 2) or (N, 3), of which three are seen at an angle."""
     places = flat(points)
     shown = [(look, chosen(look)) for look in looks]
-    columns = min(8, max(len(rows) for _, rows in shown))
+    columns = min(8, max(3, *(len(rows) for _, rows in shown)))
     heights = [math.ceil(len(rows) / columns) for _, rows in shown]
-    figure = Figure(figsize=(1.9 * columns + 0.4, 2.1 * sum(heights) + 0.6), facecolor="white")
-    grid = figure.add_gridspec(sum(heights), columns)
+    size = (1.9 * columns + 0.4, 2.1 * sum(heights) + 1.5)
+    figure = Figure(figsize=size, facecolor="white")
+    room = {"left": 0.2 / size[0], "right": 1 - 0.2 / size[0], "bottom": 0.85 / size[1], "top": 1 - 0.9 / size[1]}
+    grid = figure.add_gridspec(sum(heights), columns, **room, wspace=0.08, hspace=0.28)
     for (look, rows), top in zip(shown, np.cumsum([0, *heights]).tolist(), strict=False):
         for number, row in enumerate(rows):
             axes = figure.add_subplot(grid[top + number // columns, number % columns])
             drawn = draw_element if look.who == "element" else draw_collected
             drawn(axes, places, look.weights[row], row)
             bare(axes)
-            words = f"{look.name}\n{look.who} {row}" if number == 0 else f"{look.who} {row}"
-            axes.set_title(words, fontsize=7, color=MUTED, loc="left", pad=2)
-    figure.suptitle(short_label(title, 100), fontsize=10, color=INK)
-    figure.tight_layout()
+            words = f"{look.who} {row}, largest {look.weights[row].max():.2g}"
+            axes.set_title(
+                f"{look.name}\n{words}" if number == 0 else words, fontsize=7, color=MUTED, loc="left", pad=2
+            )
+    figure.text(0.5, 1 - 0.3 / size[1], short_label(title, 100), fontsize=10, color=INK, ha="center")
+    legends(figure, {look.who for look in looks}, len(points), size)
     save(figure, path, dpi=110)
+
+
+def legends(figure: Figure, who: set[str], n: int, size: tuple[float, float]) -> None:
+    """Below the panels: what colours and lines mean, and what a weight is to be compared with."""
+    width, height = size
+    even = f"were all {n} elements looked at alike, each would have {1 / max(n, 1):.2g}"
+    figure.text(0.2 / width, 0.12 / height, f"Weights are means of all heads; {even}.", fontsize=7, color=MUTED)
+    if who - {"element"}:
+        axes = figure.add_axes((0.2 / width, 0.55 / height, 1.6 / width, 0.1 / height))
+        axes.imshow(np.linspace(0, 1, 64)[None], cmap=BLUES, vmin=0, vmax=1, aspect="auto")
+        axes.set_axis_off()
+        figure.text(0.2 / width, 0.38 / height, "weight 0", fontsize=7, color=MUTED)
+        figure.text(1.8 / width, 0.38 / height, "the panel's largest", fontsize=7, color=MUTED, ha="right")
+    if "element" in who:
+        handles = [
+            Line2D([], [], color=SECOND, marker="o", linestyle="", markersize=5),
+            Line2D([], [], color=FIRST, linewidth=1.6),
+        ]
+        words = ["the element that looks", f"the {MOST_LINES} it looks at most, the thicker the more"]
+        place = (2.3 / width if who - {"element"} else 0.1 / width, 0.3 / height)
+        figure.legend(
+            handles, words, loc="lower left", bbox_to_anchor=place, frameon=False, fontsize=7, labelcolor=MUTED
+        )
 
 
 def image_looks_png(images: np.ndarray, looks: Sequence[Looks], path: Path, title: str) -> None:
@@ -139,7 +170,7 @@ def draw_collected(axes: Axes, places: np.ndarray, weights: np.ndarray, row: int
     strength = weights / max(float(weights.max()), 1e-12)
     order = np.argsort(strength)  # the strongest above the others
     (x, y), strength = places[order].T, strength[order]
-    axes.scatter(x, y, c=strength, cmap="Blues", vmin=-0.25, vmax=1, s=3 + 15 * strength, linewidths=0)
+    axes.scatter(x, y, c=strength, cmap=BLUES, vmin=0, vmax=1, s=3 + 15 * strength, linewidths=0)
 
 
 def draw_element(axes: Axes, places: np.ndarray, weights: np.ndarray, row: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from regard.view.drawing import FIRST, INK, PALE, save
 
@@ -14,20 +15,23 @@ def table_png(
     path: Path, title: str, rows: Sequence[str], ours: Sequence[tuple[float, float]], paper: Sequence[float | None]
 ) -> None:
     """Two panels with the same rows, since the scales differ: what matters is whether the rows stand in the same order.
-    One panel where the paper has none of them.
+    One panel where the paper has none of them. A dotted line marks the first row in each, for the others to be compared
+    with; a legend says so.
 
     ours: mean and spread over seeds of each row
     """
     known = [(place, value) for place, value in enumerate(reversed(paper)) if value is not None]
-    figure = Figure(figsize=(9.0, 0.3 * len(rows) + 1.4), facecolor="white")
+    figure = Figure(figsize=(9.0, 0.3 * len(rows) + 1.7), facecolor="white", layout="constrained")
     panels = figure.subplots(1, 2 if known else 1, sharey=True, squeeze=False)[0]
     places = list(range(len(rows)))[::-1]
     means, spreads = [mean for mean, _ in ours], [spread for _, spread in ours]
-    panels[-1].errorbar(means, places, xerr=spreads, fmt="o", color=FIRST, capsize=3)
-    headed = [(panels[-1], means[0], "here")]
+    errorbar = panels[-1].errorbar(means, places, xerr=spreads, fmt="o", color=FIRST, capsize=3)
+    headed, dotted = [(panels[-1], means[0], "here")], rows[0]
     if known:
         panels[0].plot([value for _, value in known], [place for place, _ in known], "o", color=PALE)
-        headed.append((panels[0], paper[0] if paper[0] is not None else known[-1][1], "paper"))
+        place, value = known[-1]
+        headed.append((panels[0], value, "paper"))
+        dotted = rows[0] if paper[0] is not None else f"{rows[0]} (paper: {rows[len(rows) - 1 - place]})"
     for axes, first, name in headed:
         axes.axvline(first, color=INK, linewidth=0.6, linestyle=":")
         axes.set_title(name, fontsize=10, color=INK)
@@ -36,7 +40,10 @@ def table_png(
             axes.spines[side].set_visible(False)
     panels[0].set_yticks(places, list(rows), fontsize=8)
     figure.suptitle(title, fontsize=11, color=INK)
-    figure.tight_layout()
+    handles = [Line2D([], [], color=INK, linewidth=0.8, linestyle=":")]
+    handles += [errorbar] if any(spreads) else []
+    words = [f"where {dotted} stands", "mean and spread over seeds"]
+    figure.legend(handles, words[: len(handles)], loc="outside lower center", ncols=2, frameon=False, fontsize=8)
     save(figure, path, dpi=150)
 
 

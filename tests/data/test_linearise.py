@@ -149,7 +149,7 @@ def test_repairs_are_counted_and_reported() -> None:
     tally = RepairTally.of(repairs for _, repairs in found)
     assert tally == RepairTally(4, 3, Repairs(unclosed=1, unopened=1, missing=2, unrooted=1))
     assert str(tally) == (
-        "3 of 4 outputs (75.0 %) were malformed: 1 brackets closed, 1 closing brackets left out, 2 words added to the "
-        "root, 1 roots added."
+        "malformed: 3 of 4 outputs (75.0 %): 1 bracket closed, 1 closing bracket left out, 2 words added to the "
+        "root, 1 root added."
     )
-    assert str(RepairTally.of([])) == "0 of 0 outputs (0.0 %) were malformed."
+    assert str(RepairTally.of([])) == "malformed: 0 of 0 outputs (0.0 %)."

@@ -234,7 +234,7 @@ def test_bad_sets_are_refused_in_one_sentence(X: Any, words: str) -> None:
     [
         ([1.0, 2.0], "There are 3 sets but 2 targets"),
         (None, "y is missing"),
-        (1.0, "There are 3 sets but 1 targets"),
+        (1.0, "There are 3 sets but 1 target:"),
         ([1.0, np.nan, 2.0], "The target of set 1 is not finite"),
         (["a", "b", "c"], "a regression needs one number"),
         ([[1, 2], [3], [4]], "The targets have rows of different lengths"),

@@ -271,16 +271,27 @@ def test_bad_sets_are_refused_in_a_sentence(clusterer: SetModel) -> None:
         clusterer.test_sets([-1])
 
 
-def test_what_it_looks_at_is_captured_and_drawn_on_the_points(clusterer: SetModel, tmp_path: Path) -> None:
+def test_what_it_looks_at_is_captured_and_drawn_on_the_points(
+    clusterer: SetModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sets = clusterer.test_sets([3])
     _, maps = clusterer.attend(sets)
     size = int(sets.sizes[0])
     assert maps["encoder.0.collect.attn"].shape == (1, 2, 3, size)
     assert maps["pool.mab.attn"].sum(dim=-1) == pytest.approx(torch.ones(1, 2, 2), abs=1e-5)
-    (png,) = draw(clusterer, 3, tmp_path, "looks")
+    for most, endings in ((size, [".html", ".png"]), (size - 1, [".png"])):  # a page cannot tell very small weights
+        monkeypatch.setattr("regard.tasks.set_attention.MOST_ON_A_PAGE", most)
+        drawn = draw(clusterer, 3, tmp_path, "looks")
+        assert [path.suffix for path in drawn] == endings
+    assert "inducing 2" in (tmp_path / "looks.html").read_text(encoding="utf-8")
+    png = drawn[-1]
     assert png.read_bytes().startswith(b"\x89PNG")
     draw_clusterings(clusterer, tmp_path / "clusters.png")
     assert (tmp_path / "clusters.png").read_bytes().startswith(b"\x89PNG")
+    svg = (tmp_path / "clusters.svg").read_bytes()
+    assert b"</svg>" in svg
+    draw_clusterings(clusterer, tmp_path / "clusters.png")
+    assert (tmp_path / "clusters.svg").read_bytes() == svg
 
 
 def test_sets_of_numbers_are_drawn_as_maps(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_a_report_has_scores_and_pictures(tmp_path: Path) -> None:
     regard.train(recipe, tmp_path / "run", console=QUIET)
     report = tmp_path / "run" / "report"
     assert {path.name for path in report.iterdir()} == {
-        "report.txt", "scores.json", "loss.png", "clusters.png", "attention.png",
+        "report.txt", "scores.json", "loss.png", "clusters.png", "clusters.svg", "attention.png", "attention.html",
     }  # fmt: skip
     assert "test gap0" in (report / "report.txt").read_text()
 

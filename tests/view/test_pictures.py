@@ -4,9 +4,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from regard.view import AttentionMap, AttentionView, attention_png, loss_curve_png
+from regard.view import AttentionMap, AttentionView, attention_png, loss_curve_png, named_every
+from regard.view.labels import as_read
+from regard.view.pictures import _Sizes
 
 ROWS, COLUMNS = ["▁Ein", "▁Hund", "$x^$", "</s>"], ["▁A", "▁dog", "$\\frac{"]
 
@@ -55,6 +59,40 @@ def test_a_picture_of_nothing_is_refused(tmp_path: Path) -> None:
     empty = AttentionMap("x", [], ["a"], np.zeros((1, 0, 1), dtype=np.float32))
     with pytest.raises(ValueError, match="nothing to draw"):
         attention_png(AttentionView("", "", "", [empty]), tmp_path / "a.png")
+
+
+def test_subwords_are_written_as_they_are_read() -> None:
+    assert as_read(["▁Der", "▁Gar", "ten", ".", "▁", "</s>"]) == ["Der", "Gar", "·ten", ".", " ", "</s>"]
+    assert as_read(["a", "·", "(NP"]) == ["a", "·", "(NP"]  # no subwords
+
+
+def wide_view(n_words: int, heads: int = 1) -> AttentionView:
+    words = [f"▁word{i}" for i in range(n_words)]
+    weights = np.full((heads, n_words, n_words), 1 / n_words, dtype=np.float32)
+    return AttentionView("a run", " ".join(words), " ".join(words), [AttentionMap("cross_attn", words, words, weights)])
+
+
+@pytest.mark.parametrize("n_words", [2, 9, 400])
+def test_no_line_of_the_caption_is_wider_than_the_picture(n_words: int) -> None:
+    view = wide_view(n_words)
+    sizes = _Sizes.of(view, view.maps)
+    figure = Figure(figsize=(sizes.width, sizes.height), dpi=100)
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    legend = " ".join(line for line, *_ in sizes.caption)
+    assert "what is looked at" in legend
+    for line, points, _, weight in sizes.caption:
+        text = figure.text(0.2 / sizes.width, 0.5, line, fontsize=points, fontweight=weight)
+        assert text.get_window_extent(renderer).x1 <= sizes.width * 100
+
+
+def test_a_long_sentence_gives_a_picture_of_bounded_size_that_names_some_tokens(tmp_path: Path) -> None:
+    assert named_every(wide_view(30, heads=8)) == 1
+    long = wide_view(400, heads=4)
+    assert named_every(long) > 1
+    height, width, _ = drawn(long, tmp_path / "a.png").shape
+    assert height * width <= 16e6
+    sizes = _Sizes.of(long, long.maps)
+    assert any("HTML" in line for line, *_ in sizes.caption)
 
 
 def test_loss_curve_gains_a_panel_when_bleu_is_logged(tmp_path: Path) -> None:

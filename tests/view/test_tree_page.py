@@ -59,8 +59,35 @@ def test_pointing_at_a_phrase_shows_what_its_bracket_looked_at(tmp_path: Path) -
     assert 'data-ready="true"' in seen
     assert "(NP looked at {{data}} 0.700, &lt;/script&gt;&lt;b&gt;dog 0.200, the 0.100" in seen
     opacities = [float(found) for found in re.findall(r'fill-opacity="([\d.]+)"', seen)]
-    assert opacities == pytest.approx([0.75 * 0.1, 0.75 * 0.2, 0.75 * 0.7], abs=1e-3)
+    assert opacities == pytest.approx([0.1 / 0.7, 0.2 / 0.7, 1.0], abs=1e-3)  # the most attended in full colour
+    assert "0.700, the largest of this bracket" in seen
     assert seen.count('class="chosen"') == 1
+
+
+def luminance(colour: str) -> float:
+    """Of WCAG 2."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(a: str, b: str) -> float:
+    high, low = sorted((luminance(a), luminance(b)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_words_are_read_and_washes_are_seen_in_light_and_in_dark() -> None:
+    schemes = [
+        dict(re.findall(r"--(\w+): (#\w{6})", line))
+        for line in tree_page("run", Tree(), WEIGHTS).splitlines()
+        if ":root" in line
+    ]
+    assert len(schemes) == 2
+    for colours in schemes:
+        for word in ("ink", "muted", "phrase", "chosen"):
+            assert contrast(colours[word], colours["paper"]) >= 4.5, word
+        assert contrast(colours["ink"], colours["wash"]) >= 4.5
+        assert contrast(colours["wash"], colours["paper"]) >= 1.9
 
 
 def test_a_tree_whose_attention_is_not_known_is_shown_alone(tmp_path: Path) -> None:
