@@ -24,7 +24,7 @@ from regard.serve.limits import Refusal
 from regard.serve.metrics import TYPE
 from regard.serve.models import Served
 from regard.serve.state import Serving
-from regard.serve.wording import wrong_with
+from regard.serve.fields import wrong_with
 from regard.view.page import SCRIPTS, STYLE, attention_page, part
 
 PAGE = Path(__file__).parent / "page"

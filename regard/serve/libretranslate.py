@@ -20,7 +20,7 @@ from regard.serve.api import CODE, ERRORS
 from regard.serve.limits import Refusal
 from regard.serve.models import Served, matches
 from regard.serve.state import Serving
-from regard.serve.wording import wrong_with
+from regard.serve.fields import wrong_with
 from regard.serve.work import MOST, Task, Words, begun, note
 
 
