@@ -19,12 +19,12 @@ import regard
 from regard.decode.translator import Wish
 from regard.serve import api, libretranslate
 from regard.serve.batcher import Kind
+from regard.serve.fields import wrong_with
 from regard.serve.guard import PAGE_POLICY, Guard, error_response, refusal_response
 from regard.serve.limits import Refusal
 from regard.serve.metrics import TYPE
 from regard.serve.models import Served
 from regard.serve.state import Serving
-from regard.serve.fields import wrong_with
 from regard.view.page import SCRIPTS, STYLE, attention_page, part
 
 PAGE = Path(__file__).parent / "page"

@@ -11,11 +11,6 @@ def now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
-def counted(number: int, what: str) -> str:
-    """`1 request`, `2 requests`."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
 class Journal:
     """Lines for the log, those of one turn of the event loop written together, under one time."""
 

@@ -17,10 +17,10 @@ from pydantic import BaseModel, Field, ValidationError
 from regard.data.detection import likeliest
 from regard.data.languages import title_of
 from regard.serve.api import CODE, ERRORS
+from regard.serve.fields import wrong_with
 from regard.serve.limits import Refusal
 from regard.serve.models import Served, matches
 from regard.serve.state import Serving
-from regard.serve.fields import wrong_with
 from regard.serve.work import MOST, Task, Words, begun, note
 
 

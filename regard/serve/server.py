@@ -27,10 +27,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from regard.errors import RegardError
 from regard.serve.app import build
 from regard.serve.guard import BREAK_OFF, Access, Guard, refusal_response, with_security
-from regard.serve.journal import counted
 from regard.serve.limits import Limits, Refusal
 from regard.serve.origins import readable
 from regard.serve.state import Serving
+from regard.wording import counted
 
 SPARE = 256  # connections beyond as many as there may be requests
 LINGER = 2.0  # seconds for which a refused connection is still read

@@ -17,10 +17,10 @@ from regard.decode.phrases import Glossary
 from regard.decode.translator import Wish
 from regard.errors import RegardError
 from regard.serve.batcher import Answer, Batcher, Kind
-from regard.serve.journal import counted
 from regard.serve.limits import Limits, Refusal
 from regard.serve.models import Served
 from regard.serve.sentences import Text, split
+from regard.wording import counted
 
 
 def whole(text: str) -> str:
