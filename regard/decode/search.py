@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -120,8 +120,9 @@ class Bench(Protocol):
         """Go on with these slots alone, in this order, where they need not stay."""
 
 
-@dataclass(frozen=True)
-class Hypothesis:
+class Hypothesis(NamedTuple):
+    """A finished output. A tuple: many thousand are made at a time."""
+
     tokens: list[int]  # without the start symbol; the end symbol is last unless the length limit came first
     log_prob: float
     score: float  # log_prob over the length normalisation

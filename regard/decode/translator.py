@@ -164,9 +164,12 @@ class Translator:
         demands = [self.demand(wish) for wish in asked] if wishes is not None else [Demand()] * len(sentences)
         barred = automaton(self.spelling, forbidden) if any(forbidden) else None
         whole = self.tokenizers.source.encode(sentences)
-        encoded = [self.fit(tokens) for tokens in whole]
-        found: list[list[Translation]] = [[Translation(text, "", 0.0, 0.0, [], [])] for text in sentences]
-        filled = [i for i, tokens in enumerate(encoded) if len(tokens) > 1]
+        longest = self.longest
+        encoded = [tokens if len(tokens) <= longest else self.fit(tokens) for tokens in whole]
+        found = [
+            [] if len(tokens) > 1 else [untranslated(text)] for text, tokens in zip(sentences, encoded, strict=True)
+        ]
+        filled = [i for i, nothing in enumerate(found) if not nothing]
         done = len(encoded) - len(filled)
         with recording(self.model, None) as watched:
             at_a_time = max(1, len(filled)) if self.engine else AT_A_TIME * config.batch_sentences
