@@ -192,9 +192,7 @@ class TransformerStep(ModelStep):
             from regard.nn.kernels.embedding import embed
 
             table = embedding.positions.rows(seen)
-            return embed(
-                tokens.contiguous(), embedding.tokens.weight, places, table, embedding.scale, 0.0, table.dtype
-            )
+            return embed(tokens.contiguous(), embedding.tokens.weight, places, table, embedding.scale, 0.0, table.dtype)
         return embedding.tokens(tokens) * embedding.scale + embedding.positions(places, seen)
 
     def see_past(self, positions: Tensor, longest: int) -> Callable[[Past, Tensor], Tensor]:

@@ -135,6 +135,6 @@ def memory_attention(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, beam: int
         q, k, v, lengths, out, math.log2(math.e) / math.sqrt(d_k), S, q.stride(0),
         H=H, W=beam, DK=d_k, DV=d_v, PK=tile(d_k), PV=tile(d_v), PW=HYPOTHESES,
         KEYS=max(16, min(KEYS, TILE // head_bytes)), EXACT="ieee" if k.dtype == torch.float32 else "tf32",
-        num_warps=max(1, min(8, head_bytes // 128)), num_stages=1,
+        num_warps=max(1, min(4, head_bytes // 128)), num_stages=1,
     )  # fmt: skip
     return out
