@@ -43,7 +43,7 @@ def step_kernel(
     q = tl.load(new + head * DK + at_k, in_k, 0.0).to(tl.float32) * scale
     key = tl.load(new + (H + head) * DK + at_k, in_k, 0.0)
     value = tl.load(new + 2 * H * DK + head * DV + at_v, in_v, 0.0)
-    n = tl.load(positions + row).to(tl.int32)
+    n = tl.load(positions + row)
     place = (row * H + head) * room + n
     tl.store(k + place * DK + at_k, key, in_k)
     tl.store(v + place * DV + at_v, value, in_v)
