@@ -83,6 +83,7 @@ def source_kernel(
     real, in_k, in_v = hypotheses < W, at_k < DK, at_v < DV
     rows = slot * W + hypotheses
     queries = tl.load(q + rows[:, None] * stride + head * DK + at_k[None, :], real[:, None] & in_k[None, :], 0.0)
+    queries = queries.to(k.dtype.element_ty)
     n = tl.load(lengths + slot).to(tl.int32)
     k += (slot * H + head) * room * DK
     v += (slot * H + head) * room * DV
