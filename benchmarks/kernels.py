@@ -5,8 +5,9 @@
 Every kernel, forward and backward, against the same function in float64 on the same values, and the whole model,
 kernels against plain torch: a mismatch beyond what bfloat16 explains ends the script with an error. Most of that is
 compiling, which several processes do at once. Then, alone, the time of attention by sentence length beside torch's
-variable-length kernel and its padded one. Times are those of CUDA graphs' replays, so that Python does not count. Tests
-run the same kernels in Triton's interpreter, in float32 alone.
+variable-length kernel and its padded one, and of attention in a step of decoding. Times are those of CUDA graphs'
+replays, so that Python does not count. Tests run the same kernels in Triton's interpreter, which has no products in
+bfloat16.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from regard.nn.kernels.residual import residual_norm, residual_sum
 from regard.nn.kernels.stepping import memory_attention, past_attention
 from regard.nn.kernels.varlen import varlen_attention
 from regard.nn.layout import Packed, Padded
+from regard.nn.linear import linear_relu
 from regard.nn.loss import smoothed_cross_entropy
 from regard.nn.masks import key_mask
 from regard.nn.r_drop import loss_and_gradients as r_drop_plain
@@ -51,7 +53,8 @@ from regard.training.captured import Captured
 
 DEVICE = torch.device("cuda")
 HEADS = Heads(8, 64, 64)
-OTHER_HEADS = (Heads(4, 128, 128), Heads(5, 24, 40), Heads(1, 512, 512))
+WIDE = Heads(1, 512, 512)
+OTHER_HEADS = (Heads(4, 128, 128), Heads(5, 24, 40), WIDE)
 LIMITS = {torch.bfloat16: 1.5e-2, torch.float32: 2e-4}  # relative, of the whole tensor
 checked: list[tuple[bool, str, str]] = []  # by this process: whether right, what, and by how much it differs
 
@@ -112,10 +115,11 @@ def check_attention(dtype: torch.dtype, heads: Heads, longest: int, causal: bool
 
 
 def check_steps(dtype: torch.dtype, beam: int, heads: Heads) -> None:
-    """What decoding does by kernel: one position more behind the kept ones, whoever wrote them; the source; and the
-    best tokens."""
+    """What decoding does by kernel: one position more behind the kept ones, whoever wrote them; the source, which may
+    be empty; and the best tokens."""
     chance = torch.Generator().manual_seed(0)
-    slots, room, R = 200, 64, 200 * beam
+    slots, room = 800 // beam, 64
+    R = slots * beam
     q_size, v_size = heads.n * heads.d_k, heads.n * heads.d_v
 
     def some(*shape: int) -> Tensor:
@@ -137,7 +141,7 @@ def check_steps(dtype: torch.dtype, beam: int, heads: Heads) -> None:
     values = torch.where(mine[:, None, :, None], own_v[:, :, None], old_v)
     expected = attention(q[:, :, None], keys, values, seen[:, None, None])[:, :, 0].flatten(1)
     check(f"past_attention, {name}", past_attention(new, k, v, ancestors, positions, beam), expected, LIMITS[dtype])
-    lengths, queries = whole(1, room, slots), new[:, :q_size].contiguous()
+    lengths, queries = whole(0, room + 1, slots), new[:, :q_size].contiguous()
     shared = [x[::beam].contiguous() for x in (k, v)]
     spread = [x.repeat_interleave(beam, 0).double() for x in shared]
     real = (places < lengths[:, None]).repeat_interleave(beam, 0)
@@ -182,6 +186,13 @@ def check_passes() -> None:
             lambda x, y, w, b: F.layer_norm(x + y, w.shape, w, b, 1e-6),
             [x, y, weight, bias], LIMITS[torch.bfloat16],
         )  # fmt: skip
+        with torch.no_grad():
+            exact = F.layer_norm((x + y).double(), weight.shape, weight.double(), bias.double(), 1e-6)
+            plain = residual_norm(x, y, weight, bias, 0.0, 1e-6)
+            check(f"residual_norm without gradient, {D}", plain, exact, LIMITS[x.dtype])
+            w, b = torch.randn(4 * D, D, device=DEVICE).bfloat16(), torch.randn(4 * D, device=DEVICE).bfloat16()
+            exact = F.linear(x.double(), w.double(), b.double()).relu()
+            check(f"linear_relu without gradient, {D}", linear_relu(x, w, b), exact, LIMITS[x.dtype])
         torch.manual_seed(3)
         kept = residual_sum(torch.zeros_like(x), torch.ones_like(x), 0.1).double()
 
@@ -305,7 +316,8 @@ def parts() -> list[Callable[[], None]]:
         )
         if heads == HEADS or longest not in (9, 50)
     ]
-    steps = [partial(check_steps, *case) for case in product(LIMITS, (1, 4, 5), (HEADS, Heads(5, 24, 40)))]
+    steps = [partial(check_steps, *case) for case in product(LIMITS, (1, 4, 5, 20), (HEADS, Heads(5, 24, 40)))]
+    steps += [partial(check_steps, dtype, 4, heads) for dtype in LIMITS for heads in (Heads(4, 128, 128), WIDE)]
     return [check_model, check_recordings, check_passes, check_dropout, *steps, *attentions]
 
 
@@ -352,6 +364,31 @@ def time_attention() -> str:
     return "\n".join(lines) + "\n"
 
 
+def time_steps() -> str:
+    """Microseconds of a layer's two attentions in a step of decoding, 8,192 hypotheses; a Markdown table."""
+    from triton.testing import do_bench_cudagraph
+
+    def some(*shape: int) -> Tensor:
+        return torch.randn(shape, device=DEVICE, dtype=torch.bfloat16)
+
+    lines = ["| beam | keys | past | source |", "|--:|--:|--:|--:|"]
+    R, room, width = 8_192, 64, HEADS.n * HEADS.d_k
+    for beam, n in product((1, 4, 10, 20), (10, 30, 60)):
+        slots = R // beam
+        new, lengths = some(slots * beam, 3 * width), torch.full((slots,), n, device=DEVICE)
+        positions = lengths.repeat_interleave(beam)
+        ancestors = torch.randint(0, beam, (slots * beam, room), device=DEVICE, dtype=torch.int32)
+        past, source = ([some(rows, HEADS.n, room, HEADS.d_k) for _ in "kv"] for rows in (slots * beam, slots))
+        queries = new[:, :width].contiguous()
+        systems = (
+            partial(past_attention, new, *past, ancestors, positions, beam),
+            partial(memory_attention, queries, *source, lengths, beam),
+        )
+        times = " | ".join(f"{1_000 * do_bench_cudagraph(system, rep=30):.1f}" for system in systems)
+        lines.append(f"| {beam} | {n} | {times} |")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, help="folder for kernels.md")
@@ -367,7 +404,7 @@ def main() -> None:
                 failures += [] if right else [name]
     if failures:
         sys.exit(f"{len(failures)} mismatches: {'; '.join(failures)}")
-    table = time_attention()
+    table = f"{time_attention()}\n{time_steps()}"
     print(table)
     if arguments.out:
         arguments.out.mkdir(parents=True, exist_ok=True)

@@ -192,6 +192,11 @@ class TransformerStep(ModelStep):
     def embed(self, tokens: Tensor, places: Tensor, seen: int) -> Tensor:
         """tokens, places: (R·Q,), below `seen` → (R·Q, D)"""
         embedding = self.model.target_embedding
+        if self.ancestors is not None:
+            from regard.nn.kernels.embedding import embed
+
+            table = embedding.positions.rows(seen)
+            return embed(tokens.contiguous(), embedding.tokens.weight, places, table, embedding.scale, 0.0, table.dtype)
         return embedding.tokens(tokens) * embedding.scale + embedding.positions(places, seen)
 
     def see_past(self, positions: Tensor, longest: int) -> Callable[[Past, Tensor], Tensor]:

@@ -4,8 +4,9 @@ Under autocast torch multiplies in bfloat16 and also hands back the weight's gra
 afterwards. `MixedLinear` has the matrix product write it in float32 at once: nothing is lost in the sum over a batch's
 tokens, and a pass over memory is saved. On a CPU torch has two libraries for float32 products and takes MKL's for
 linear layers; `CpuLinear` takes oneDNN's, faster at the shapes of a Transformer by a tenth (docs/log.md), except for
-the weight's gradient. In both, ReLU and bias join the product they follow. Decoding multiplies few rows at a time, by
-a copy of the matrix in oneDNN's own order: several rows then take little longer than one (docs/log.md).
+the weight's gradient. In both, and on a GPU where no gradient is asked for, ReLU and bias join the product they follow.
+Decoding on a CPU multiplies few rows at a time, by a copy of the matrix in oneDNN's own order: several rows then take
+little longer than one (docs/log.md).
 """
 
 from __future__ import annotations
@@ -161,6 +162,9 @@ def linear_relu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """max(0, x Wᵀ + b), for one reader: on a GPU its gradient is overwritten on the way back."""
     if mixed(x):
         return MixedLinear.apply(x, weight, bias, True)
+    if kernels.usable(x) and not torch.is_grad_enabled():
+        out = torch._addmm_activation(bias, x.reshape(-1, x.shape[-1]), weight.t())
+        return out.view(*x.shape[:-1], len(weight))
     if few_rows(x, weight):
         return onednn_product(x, derived(reordered, weight), bias, True)
     return on_cpu(x, weight, bias, True) if worth_onednn(x, weight) else F.linear(x, weight, bias).relu_()

@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.profiler import ProfilerActivity, profile
 
 from regard.config import TrainConfig
 from regard.nn.linear import DERIVED, derived, few_rows, linear, linear_relu, onednn_takes, reordered, side_by_side
@@ -29,6 +30,24 @@ def test_products_by_onednn_equal_torchs(shape: tuple[int, ...], relu: bool, mon
         torch.autograd.grad(ours, inputs, direction), torch.autograd.grad(theirs, inputs, direction), strict=True
     ):
         torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("shape", [(7, 6), (2, 3, 6), (0, 6)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_relu_joins_a_gpus_product_where_no_gradient_is_asked_for(
+    shape: tuple[int, ...], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("regard.nn.kernels.usable", lambda x: True)
+    torch.manual_seed(0)
+    x, weight, bias = (torch.randn(*size).to(dtype).requires_grad_() for size in (shape, (5, 6), (5,)))
+    with torch.no_grad(), profile(activities=[ProfilerActivity.CPU]) as launched:
+        joined = linear_relu(x, weight, bias)
+    names = {event.name for event in launched.events()}
+    assert "aten::_addmm_activation" in names
+    torch.testing.assert_close(joined, F.linear(x, weight, bias).relu())
+    apart = linear_relu(x, weight, bias)
+    assert apart.requires_grad
+    torch.testing.assert_close(apart.detach(), joined)
 
 
 def test_only_the_gradients_that_are_needed_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@
 
 The backward pass draws the dropout mask again from its seed, and adds the gradients of weight and bias over many rows
 within each program before a last sum over programs, always in the same order. Sums are in float32 whatever the tensors.
+Where no gradient is asked for, nothing is written but `out`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ PROGRAMS = 528  # of a backward pass: four for each multiprocessor of the larges
 def norm_kernel(
     x, y, z, out, means, scales, weight, bias, seed, n, eps, dropped, rescale,
     D: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, ADD: tl.constexpr, DROPOUT: tl.constexpr,
+    GRADIENT: tl.constexpr,
 ):  # fmt: skip
+    """GRADIENT: whether a backward pass comes, which needs z, means and scales."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     columns = tl.arange(0, BLOCK)
     places = rows[:, None] * D + columns[None, :]
@@ -36,7 +39,8 @@ def norm_kernel(
             term = tl.where(keep(tl.load(seed), places, dropped), term * rescale, 0.0)
         total += term
         stored = total.to(z.dtype.element_ty)
-        tl.store(z + places, stored, mask)
+        if GRADIENT:
+            tl.store(z + places, stored, mask)
         total = stored.to(tl.float32)  # what the backward pass will see
     mean = tl.sum(total, axis=1) / D
     centred = tl.where(mask, total - mean[:, None], 0.0)
@@ -45,8 +49,9 @@ def norm_kernel(
     b = tl.load(bias + columns, columns < D, 0.0).to(tl.float32)
     normal = centred * scale[:, None] * w[None, :] + b[None, :]
     tl.store(out + places, normal.to(out.dtype.element_ty), mask)
-    tl.store(means + rows, mean, rows < n)
-    tl.store(scales + rows, scale, rows < n)
+    if GRADIENT:
+        tl.store(means + rows, mean, rows < n)
+        tl.store(scales + rows, scale, rows < n)
 
 
 @triton.jit
@@ -96,18 +101,10 @@ class ResidualNorm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor | None, weight: Tensor, bias: Tensor, p: float, eps: float) -> Tensor:
         x = x.contiguous()
-        n, D = x.numel() // x.shape[-1], x.shape[-1]
-        y = y.contiguous() if y is not None else None
         z = x if y is None else torch.empty_like(x)
-        out = torch.empty_like(x)
-        means, scales = (torch.empty(n, dtype=torch.float32, device=x.device) for _ in range(2))
+        means, scales = (x.new_empty(x.numel() // x.shape[-1], dtype=torch.float32) for _ in range(2))
         seed = draw_seed(x.device) if p else None
-        rows = rows_of(D)
-        norm_kernel[(triton.cdiv(n, rows),)](
-            x, x if y is None else y, z, out, means, scales, weight, bias, means if seed is None else seed,
-            n, eps, threshold(p), 1 / (1 - p),
-            D=D, BLOCK=triton.next_power_of_2(D), ROWS=rows, ADD=y is not None, DROPOUT=p > 0, num_warps=4,
-        )  # fmt: skip
+        out = normalised(x, y, weight, bias, seed, p, eps, (z, means, scales))
         ctx.save_for_backward(z, means, scales, weight, seed)
         ctx.p, ctx.adds = p, y is not None
         return out
@@ -154,6 +151,24 @@ def dropped_sum(x: Tensor | None, y: Tensor, seed: Tensor, p: float) -> Tensor:
     return out
 
 
+def normalised(
+    x: Tensor, y: Tensor | None, weight: Tensor, bias: Tensor, seed: Tensor | None, p: float, eps: float,
+    kept: tuple[Tensor, Tensor, Tensor] | None,
+) -> Tensor:  # fmt: skip
+    """LayerNorm(x + dropout(y)), or LayerNorm(x). kept: where the sums, their means and their scales are written"""
+    x, D = x.contiguous(), x.shape[-1]
+    y = y.contiguous() if y is not None else None
+    n, rows, out = x.numel() // D, rows_of(D), torch.empty_like(x)
+    z, means, scales = kept or (out, out, out)
+    norm_kernel[(triton.cdiv(n, rows),)](
+        x, x if y is None else y, z, out, means, scales, weight, bias, out if seed is None else seed,
+        n, eps, threshold(p), 1 / (1 - p),
+        D=D, BLOCK=triton.next_power_of_2(D), ROWS=rows, ADD=y is not None, DROPOUT=p > 0, GRADIENT=kept is not None,
+        num_warps=4,
+    )  # fmt: skip
+    return out
+
+
 def rows_of(D: int) -> int:
     """Rows of a tile for four warps, so that each thread holds a handful of numbers."""
     return max(1, 2048 // triton.next_power_of_2(D))
@@ -161,7 +176,10 @@ def rows_of(D: int) -> int:
 
 def residual_norm(x: Tensor, y: Tensor | None, weight: Tensor, bias: Tensor, p: float, eps: float) -> Tensor:
     """LayerNorm(x + dropout(y)), or LayerNorm(x) without a y. x, y: (…, D) → (…, D) in x's type."""
-    return ResidualNorm.apply(x, y, weight, bias, p if y is not None else 0.0, eps)
+    p = p if y is not None else 0.0
+    if torch.is_grad_enabled():
+        return ResidualNorm.apply(x, y, weight, bias, p, eps)
+    return normalised(x, y, weight, bias, draw_seed(x.device) if p else None, p, eps, None)
 
 
 def residual_sum(x: Tensor, y: Tensor, p: float) -> Tensor:

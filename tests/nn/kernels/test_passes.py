@@ -39,6 +39,21 @@ def test_residual_norm_is_layer_norm_of_the_sum() -> None:
     assert_same(ours, F.layer_norm(x + y, (D,), weight, bias, 1e-6), inputs)
 
 
+@pytest.mark.parametrize("p", [0.0, 0.4])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_residual_norm_is_the_same_where_no_gradient_is_asked_for(p: float, dtype: torch.dtype) -> None:
+    x, y, weight, bias = leaves((5, 30, D), (5, 30, D), (D,), (D,))
+    x, y = x.to(dtype), y.to(dtype)
+    torch.manual_seed(5)
+    ours = residual_norm(x, y, weight, bias, p, 1e-6)
+    before = x.detach().clone(), y.detach().clone()
+    torch.manual_seed(5)
+    with torch.no_grad():
+        assert torch.equal(residual_norm(x, y, weight, bias, p, 1e-6), ours)
+    assert torch.equal(x, before[0])
+    assert torch.equal(y, before[1])
+
+
 def test_norm_alone_is_layer_norm() -> None:
     x, weight, bias = inputs = leaves((70, D), (D,), (D,))
     assert_same(residual_norm(x, None, weight, bias, 0.3, 1e-6), F.layer_norm(x, (D,), weight, bias, 1e-6), inputs)

@@ -16,7 +16,7 @@ from regard.models.transformer import Transformer
 from regard.nn import kernels
 from regard.nn.cache import attend
 from regard.nn.kernels.ranking import ranked
-from regard.nn.kernels.stepping import KEYS, memory_attention, past_attention
+from regard.nn.kernels.stepping import HYPOTHESES, KEYS, memory_attention, past_attention
 
 CPU = torch.device("cpu")
 
@@ -48,17 +48,35 @@ def test_the_past_is_read_where_its_ancestors_wrote_it(beam: int, d_k: int, d_v:
     assert torch.equal(v, kept_v)
 
 
-def test_hypotheses_of_a_slot_share_its_source() -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)  # the interpreter has no bfloat16 products
+@pytest.mark.parametrize(
+    ("beam", "d_k", "d_v"), [(1, 16, 16), (3, 12, 10), (4, 8, 24), (5, 32, 16), (10, 6, 8), (HYPOTHESES + 4, 24, 40)]
+)
+def test_hypotheses_of_a_slot_share_its_source(beam: int, d_k: int, d_v: int, dtype: torch.dtype) -> None:
     torch.manual_seed(0)
-    B, beam, H, S, d_k, d_v = 3, 2, 2, KEYS + 8, 12, 8
-    k, v, q = torch.randn(B, H, S, d_k), torch.randn(B, H, S, d_v), torch.randn(B * beam, H * d_k)
-    lengths = torch.tensor([1, KEYS + 3, 0])
-    context = memory_attention(q, k, v, lengths, beam).view(B, beam, H, d_v)
-    for slot, n in enumerate(lengths.tolist()[:2]):
-        queries = q.view(B, beam, H, d_k)[slot].transpose(0, 1)
-        expected = attend(queries, k[slot, :, :n], v[slot, :, :n], None).transpose(0, 1)
-        torch.testing.assert_close(context[slot], expected, rtol=1e-5, atol=1e-5)
-    assert torch.equal(context[2], torch.zeros(beam, H, d_v))  # an empty source gives nothing
+    H, lengths = 2, torch.tensor([1, KEYS + 3, 0, 7, KEYS])
+    B, S = len(lengths), KEYS + 8
+    q, k, v = (torch.randn(*shape).to(dtype) for shape in ((B * beam, H * d_k), (B, H, S, d_k), (B, H, S, d_v)))
+    for slot, n in enumerate(lengths.tolist()):
+        k[slot, :, n:], v[slot, :, n:] = torch.nan, torch.nan  # nobody may look
+    context = memory_attention(q, k, v, lengths, beam)
+    assert context.dtype == dtype
+    limit = 1e-5 if dtype == torch.float32 else 3 * torch.finfo(dtype).eps
+    for slot, n in enumerate(lengths.tolist()):
+        queries = q.double().view(B, beam, H, d_k)[slot].transpose(0, 1)
+        expected = attend(queries, k[slot, :, :n].double(), v[slot, :, :n].double(), None).transpose(0, 1)
+        ours = context.view(B, beam, H, d_v)[slot].double()
+        torch.testing.assert_close(ours, expected, rtol=limit, atol=limit)
+    assert torch.equal(context.view(B, beam, -1)[2], torch.zeros(beam, H * d_v, dtype=dtype))  # an empty source
+
+
+@pytest.mark.parametrize(("d_k", "d_v"), [(300, 20), (20, 300)])
+def test_wide_heads_look_at_fewer_keys_together(d_k: int, d_v: int) -> None:
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, d_k), torch.randn(1, 1, KEYS, d_k), torch.randn(1, 1, KEYS, d_v)
+    context = memory_attention(q, k, v, torch.tensor([KEYS - 3]), 3)
+    expected = attend(q[None].double(), k[0, :, :-3].double(), v[0, :, :-3].double(), None)[0]
+    torch.testing.assert_close(context.double(), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(("V", "k"), [(300, 2), (5_000, 8), (129, 5)])
