@@ -16,8 +16,9 @@ import argparse
 import multiprocessing
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import fields, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -30,6 +31,7 @@ from torch import Tensor
 
 from regard.config import TransformerConfig
 from regard.data.tokenizer import Ragged
+from regard.decode.search import SearchOptions, State, advance
 from regard.models.transformer import Transformer
 from regard.nn.attention import attention
 from regard.nn.kernels.attention import Heads, Settings, short_attention
@@ -155,6 +157,58 @@ def check_steps(dtype: torch.dtype, beam: int, heads: Heads) -> None:
         exact[:, list(banned)] = -torch.inf
         check(f"ranked, values, {name}, vocabulary {V}", best, exact.topk(2 * beam).values, 1e-6)
         check(f"ranked, tokens, {name}, vocabulary {V}", best, exact.gather(1, tokens), 1e-6)
+
+
+class Given:
+    """A step of a search that says what it is told to: logits (steps, B, W, V)."""
+
+    def __init__(self, logits: Tensor) -> None:
+        self.left = iter(logits)
+
+    def __call__(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
+        return next(self.left)
+
+    def enter(self, slots: Tensor, sentences: Sequence[int]) -> None: ...
+    def reorder(self, parents: Tensor, longest: int) -> None: ...
+    def keep(self, slots: Tensor) -> None: ...
+
+
+def check_choices(beam: int, normalization: str) -> None:
+    """Five steps of a search by one kernel each beside the CPU's many operations, from states of every kind."""
+    slots, room, V = 500, 200, 1_000
+    chance = torch.Generator().manual_seed(beam)
+    options = SearchOptions(1, 2, beam, normalization=normalization, banned=(0, 1))
+
+    def drawn(*shape: int) -> Tensor:
+        return torch.rand(shape, generator=chance)
+
+    state = State.empty(slots, room, options, torch.device("cpu"))
+    limits = (1 + room * drawn(slots)).long().clamp(max=room)
+    state.enter(torch.arange(slots), limits, 1)
+    state.length, state.done = (limits * drawn(slots)).long(), drawn(slots) < 0.1
+    state.tokens = (4 + (V - 4) * drawn(slots, beam, room)).long()
+    state.log_probs = (-5 * drawn(slots, beam)).masked_fill(drawn(slots, beam) < 0.2, -torch.inf)
+    logits = 3 * torch.randn(5, slots, beam, V, generator=chance)
+    logits[..., 2] += 6  # ends
+    here, there = (
+        replace(state),
+        replace(state, **{one.name: getattr(state, one.name).to(DEVICE) for one in fields(state)}),
+    )
+    steps = Given(logits), Given(logits.to(DEVICE))
+    for _ in range(len(logits)):
+        advance(steps[0], here, options, room)
+        advance(steps[1], there, options, room)
+    there = replace(there, **{one.name: getattr(there, one.name).cpu() for one in fields(there)})
+    name = f"choices, beam {beam}, {normalization}"
+    check(f"{name}, done", there.done.float(), here.done.float(), 0.0)
+    check(f"{name}, length", there.length.float(), here.length.float(), 0.0)
+    check(f"{name}, probabilities", there.log_probs.exp(), here.log_probs.exp(), 1e-5)
+    check(f"{name}, scores", there.found_scores.exp(), here.found_scores.exp(), 1e-5)
+    written = torch.arange(room) < here.length[:, None, None]
+    alive = (here.log_probs > -torch.inf)[..., None] & written
+    check(f"{name}, tokens", there.tokens[alive].float(), here.tokens[alive].float(), 0.0)
+    found = (here.found_scores > -torch.inf)[..., None] & (torch.arange(room) < here.found_length[..., None])
+    check(f"{name}, what was found", there.found_tokens[found].float(), here.found_tokens[found].float(), 0.0)
 
 
 def check_dropout() -> None:
@@ -318,6 +372,7 @@ def parts() -> list[Callable[[], None]]:
     ]
     steps = [partial(check_steps, *case) for case in product(LIMITS, (1, 4, 5, 20), (HEADS, Heads(5, 24, 40)))]
     steps += [partial(check_steps, dtype, 4, heads) for dtype in LIMITS for heads in (Heads(4, 128, 128), WIDE)]
+    steps += [partial(check_choices, *case) for case in product((1, 2, 4, 5, 8), ("gnmt", "power"))]
     return [check_model, check_recordings, check_passes, check_dropout, *steps, *attentions]
 
 

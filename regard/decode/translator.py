@@ -166,10 +166,10 @@ class Translator:
         whole = self.tokenizers.source.encode(sentences)
         longest = self.longest
         encoded = [tokens if len(tokens) <= longest else self.fit(tokens) for tokens in whole]
-        found = [
-            [] if len(tokens) > 1 else [untranslated(text)] for text, tokens in zip(sentences, encoded, strict=True)
-        ]
-        filled = [i for i, nothing in enumerate(found) if not nothing]
+        filled = [i for i, tokens in enumerate(encoded) if len(tokens) > 1]
+        found: list[list[Translation]] = [[]] * len(sentences)
+        for i in set(range(len(sentences))).difference(filled):
+            found[i] = [Translation(sentences[i], "", 0.0, 0.0, [], [])]
         done = len(encoded) - len(filled)
         with recording(self.model, None) as watched:
             at_a_time = max(1, len(filled)) if self.engine else AT_A_TIME * config.batch_sentences
