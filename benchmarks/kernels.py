@@ -190,25 +190,22 @@ def check_choices(beam: int, normalization: str) -> None:
     state.log_probs = (-5 * drawn(slots, beam)).masked_fill(drawn(slots, beam) < 0.2, -torch.inf)
     logits = 3 * torch.randn(5, slots, beam, V, generator=chance)
     logits[..., 2] += 6  # ends
-    here, there = (
-        replace(state),
-        replace(state, **{one.name: getattr(state, one.name).to(DEVICE) for one in fields(state)}),
-    )
+    there = replace(state, **{one.name: getattr(state, one.name).to(DEVICE, copy=True) for one in fields(state)})
     steps = Given(logits), Given(logits.to(DEVICE))
     for _ in range(len(logits)):
-        advance(steps[0], here, options, room)
+        advance(steps[0], state, options, room)
         advance(steps[1], there, options, room)
     there = replace(there, **{one.name: getattr(there, one.name).cpu() for one in fields(there)})
     name = f"choices, beam {beam}, {normalization}"
-    check(f"{name}, done", there.done.float(), here.done.float(), 0.0)
-    check(f"{name}, length", there.length.float(), here.length.float(), 0.0)
-    check(f"{name}, probabilities", there.log_probs.exp(), here.log_probs.exp(), 1e-5)
-    check(f"{name}, scores", there.found_scores.exp(), here.found_scores.exp(), 1e-5)
-    written = torch.arange(room) < here.length[:, None, None]
-    alive = (here.log_probs > -torch.inf)[..., None] & written
-    check(f"{name}, tokens", there.tokens[alive].float(), here.tokens[alive].float(), 0.0)
-    found = (here.found_scores > -torch.inf)[..., None] & (torch.arange(room) < here.found_length[..., None])
-    check(f"{name}, what was found", there.found_tokens[found].float(), here.found_tokens[found].float(), 0.0)
+    check(f"{name}, done", there.done.float(), state.done.float(), 0.0)
+    check(f"{name}, length", there.length.float(), state.length.float(), 0.0)
+    check(f"{name}, probabilities", there.log_probs.exp(), state.log_probs.exp(), 1e-5)
+    check(f"{name}, scores", there.found_scores.exp(), state.found_scores.exp(), 1e-5)
+    written = torch.arange(room) < state.length[:, None, None]
+    alive = (state.log_probs > -torch.inf)[..., None] & written
+    check(f"{name}, tokens", there.tokens[alive].float(), state.tokens[alive].float(), 0.0)
+    found = (state.found_scores > -torch.inf)[..., None] & (torch.arange(room) < state.found_length[..., None])
+    check(f"{name}, what was found", there.found_tokens[found].float(), state.found_tokens[found].float(), 0.0)
 
 
 def check_dropout() -> None:
