@@ -53,7 +53,7 @@ def search_with_arrivals(
     """A search for sentences that come as they please: they join while others are under way, and leave when they are
     done. It ends when nobody is left. Constraints must keep nothing of their own for a slot.
 
-    A pass of the encoder costs about what a step does for few, so newcomers wait until they are an eighth of those at
+    A pass of the encoder costs about what a step does for few, so newcomers wait until they are a quarter of those at
     work, or for JOIN steps.
     """
     state = State.empty(0, 0, options, device)
@@ -65,7 +65,7 @@ def search_with_arrivals(
         working = len(limits)
         free, since = slots - working, since + 1
         coming = min(arrivals.waiting(), free) if free else 0
-        if coming and since >= (patience if 8 * coming >= working else JOIN):
+        if coming and since >= (patience if 4 * coming >= working else JOIN):
             new, since = arrivals.join(free), 0
             patience = 1 if new else JOIN  # there was no room for them
             if new:
@@ -133,8 +133,9 @@ class Queue(Protocol):
     def waiting(self) -> int:
         """How many could join now."""
 
-    def take(self, most: int) -> Sequence[str]:
-        """Those that do, so many at most. They are numbered in the order in which they join, from 0."""
+    def take(self, most: int) -> Sequence[tuple[str, list[int]]]:
+        """Those that do, so many at most, with their tokens. They are numbered in the order in which they join, from
+        0."""
 
     def give(self, found: list[tuple[int, list[Translation]]]) -> None:
         """Translations of some, by number."""
@@ -161,9 +162,8 @@ class Joining:
         return self.queue.waiting()
 
     def join(self, most: int) -> list[int]:
-        texts = self.queue.take(most)
         limits = []
-        for text, whole in zip(texts, self.translator.tokenizers.source.encode(texts, threads=1), strict=True):
+        for text, whole in self.queue.take(most):
             number, self.taken = self.taken, self.taken + 1
             tokens = self.translator.fit(whole)
             if len(tokens) == 1:

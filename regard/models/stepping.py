@@ -19,7 +19,7 @@ from regard.models.transformer import DecoderLayer, Transformer
 from regard.nn import kernels
 from regard.nn.alignment import Source
 from regard.nn.cache import Memory, Past, future
-from regard.nn.layout import Packed, Padded
+from regard.nn.layout import Padded
 from regard.nn.linear import linear
 
 
@@ -56,14 +56,16 @@ class ModelStep(ABC):
     def enter(self, slots: Tensor, sentences: Sequence[int]) -> None:
         sources = [self.sources[sentence] for sentence in sentences]
         lengths = np.array([len(source) for source in sources])
-        layout = Padded.of(lengths).to(slots.device)
-        tokens = np.fromiter(chain.from_iterable(sources), np.int64, count=int(lengths.sum()))
-        src = Packed.of(lengths).pad(torch.from_numpy(tokens))
+        S = int(lengths.max())
+        mask = np.arange(S) < lengths[:, None]  # by numpy: these are many small operations
+        src = np.zeros(mask.shape, dtype=np.int64)
+        src[mask] = np.fromiter(chain.from_iterable(sources), np.int64, count=int(lengths.sum()))
         if not self.reserved:
-            self.reserve(len(slots), layout.size)
-        elif layout.size > self.barred.shape[2]:
-            self.lengthen(layout.size)
-        self.take_in(slots, src.to(slots.device), layout, torch.from_numpy(lengths).to(slots.device))
+            self.reserve(len(slots), S)
+        elif self.barred.shape[2] < S:
+            self.lengthen(S)
+        layout = Padded(torch.from_numpy(mask), torch.arange(S)[None], S, full=bool(mask.all())).to(slots.device)
+        self.take_in(slots, torch.from_numpy(src).to(slots.device), layout, torch.from_numpy(lengths).to(slots.device))
 
     def take_in(self, slots: Tensor, src: Tensor, layout: Padded, lengths: Tensor) -> None:
         """Encode sources into slots that have room for them. src: (b, S)   lengths: (b,)"""

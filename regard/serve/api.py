@@ -219,8 +219,9 @@ def attention_of(translation: Translation, name: str, given: Tensor, served: Ser
 
 def check_names(asked: TranslateRequest, served: Served) -> None:
     """Refuse an attention that the model does not have, before anything is searched for."""
-    known = served.plain.attentions if served.sees else []
-    for name in asked.attention if isinstance(asked.attention, list) and known else ():
+    names = asked.attention if isinstance(asked.attention, list) and served.sees else []
+    known = served.plain.attentions if names else []
+    for name in names if known else ():
         if name not in known:
             shown = name[:100]
             raise Refusal(

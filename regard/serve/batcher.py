@@ -75,7 +75,7 @@ class Piece:
 
     text: str
     wish: Wish
-    tokens: int
+    tokens: list[int]  # of the source
     came: float
     began: float = 0.0
     future: Future[Answer] = field(default_factory=Future)
@@ -143,8 +143,8 @@ class Batcher:
         """Queue sentences, all or none. An urgent order, of which there are few, goes before all others and is taken
         even where the queue is full."""
         served, now = self.models[kind.model], time.monotonic()
-        lengths = [len(tokens) for tokens in served.translator.tokenizers.source.encode(texts, threads=1)]
-        pieces = deque(Piece(*each, now) for each in zip(texts, wishes, lengths, strict=True))
+        encoded = served.translator.tokenizers.source.encode(texts, threads=1)
+        pieces = deque(Piece(*each, now) for each in zip(texts, wishes, encoded, strict=True))
         with self.changed:
             if self.draining:
                 raise Refusal(503, "The server is going down: send this again in a moment, to whoever answers then.", 5)
@@ -224,18 +224,18 @@ class Batcher:
         kind = self.orders[0].kind
         pieces = [piece for order in self.orders if order.kind == kind for piece in order.pieces]
         most = self.models[kind.model].translator.config.batch_sentences
-        return len(pieces) >= most or sum(piece.tokens for piece in pieces) * kind.beam >= self.batch_tokens
+        return len(pieces) >= most or sum(len(piece.tokens) for piece in pieces) * kind.beam >= self.batch_tokens
 
     def take(self, kind: Kind, most: int = 0, beside: Sequence[Piece] = ()) -> list[Piece]:
         """What of this kind is searched next, so many at most, together with what is searched already. What is longer
         than the longest so far makes all as long."""
         most = most or self.models[kind.model].translator.config.batch_sentences
         batch: list[Piece] = []
-        longest, room = max((piece.tokens for piece in beside), default=0), True
+        longest, room = max((len(piece.tokens) for piece in beside), default=0), True
         while room:
             room = False
             for order in [order for order in self.orders if order.kind == kind and order.pieces]:
-                count, longer = len(beside) + len(batch), max(longest, order.pieces[0].tokens)
+                count, longer = len(beside) + len(batch), max(longest, len(order.pieces[0].tokens))
                 if len(batch) == most or (count and (count + 1) * longer * kind.beam > self.batch_tokens):
                     break
                 longest, room = longer, True
@@ -340,12 +340,12 @@ class Stream:
             return 0
         return sum(len(order.pieces) for order in orders if order.kind == self.kind)
 
-    def take(self, most: int) -> list[str]:
+    def take(self, most: int) -> list[tuple[str, list[int]]]:
         with self.batcher.changed:
             batch = self.batcher.take(self.kind, most, list(self.active.values()))
         self.active |= dict(enumerate(batch, start=self.taken))
         self.taken += len(batch)
-        return [piece.text for piece in batch]
+        return [(piece.text, piece.tokens) for piece in batch]
 
     def give(self, found: list[tuple[int, list[Translation]]]) -> None:
         pairs = [(self.active.pop(number), best) for number, best in found]

@@ -31,8 +31,8 @@ def sentences(reverser_test: Corpus) -> list[str]:
 class Scripted:
     """A queue to which sentences come at given questions after it."""
 
-    def __init__(self, texts: Sequence[str], times: Sequence[int]) -> None:
-        self.texts, self.times = texts, times
+    def __init__(self, model: Translator, texts: Sequence[str], times: Sequence[int]) -> None:
+        self.encode, self.texts, self.times = model.tokenizers.source.encode, texts, times
         self.asked = self.taken = 0
         self.found: dict[int, list[Translation]] = {}
         self.together: list[int] = []
@@ -44,13 +44,13 @@ class Scripted:
             come = max(come, min(self.taken + 1, len(self.texts)))
         return max(0, come - self.taken)
 
-    def take(self, most: int) -> Sequence[str]:
+    def take(self, most: int) -> Sequence[tuple[str, list[int]]]:
         self.asked -= 1
         count = min(most, self.waiting())
         texts = self.texts[self.taken : self.taken + count]
         self.taken += count
         self.together.append(self.taken - len(self.found))
-        return texts
+        return list(zip(texts, self.encode(texts), strict=True))
 
     def give(self, found: list[tuple[int, list[Translation]]]) -> None:
         for number, best in found:
@@ -67,7 +67,7 @@ def test_when_a_sentence_joins_does_not_matter(
 ) -> None:
     chance = random.Random(seed)
     times = sorted(chance.randrange(120) for _ in sentences)
-    queue = Scripted(sentences, times)
+    queue = Scripted(model, sentences, times)
     translate_as_they_come(model, queue, batch_sentences=6, **options)
     assert sorted(queue.found) == list(range(len(sentences)))
     assert max(queue.together) == 6, "they were searched together"
@@ -82,7 +82,7 @@ def test_when_a_sentence_joins_does_not_matter(
 def test_all_at_once_and_one_by_one(model: Translator, sentences: list[str]) -> None:
     expected = model.translate(sentences)
     for times in ([0] * len(sentences), list(range(10_000, 10_000 + len(sentences)))):
-        queue = Scripted(sentences, times)
+        queue = Scripted(model, sentences, times)
         translate_as_they_come(model, queue)
         assert [queue.found[i][0].text for i in range(len(sentences))] == expected
 
