@@ -13,6 +13,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 import regard
@@ -21,6 +22,7 @@ from regard.serve import api, libretranslate
 from regard.serve.batcher import Kind
 from regard.serve.fields import wrong_with
 from regard.serve.guard import PAGE_POLICY, Guard, error_response, refusal_response
+from regard.serve.lane import Lane
 from regard.serve.limits import Refusal
 from regard.serve.metrics import TYPE
 from regard.serve.models import Served
@@ -28,6 +30,7 @@ from regard.serve.state import Serving
 from regard.view.page import SCRIPTS, STYLE, attention_page, part
 
 PAGE = Path(__file__).parent / "page"
+OFTEN = "/v1/translate"  # what most requests ask for
 PLACES = {"index.html": "/", "docs.html": "/docs"}  # others are in /page
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 PROBE = "1"  # what /ready translates
@@ -54,7 +57,9 @@ def build(serving: Serving) -> Guard:
     health(app, serving)
     pages(app)
     places = (getattr(route, "path", "") for routes in (app, *routers) for route in routes.routes)
-    return Guard(app, serving.limits, serving.metrics, serving.access, serving.log, frozenset(places))
+    endpoints = {route.path: route.endpoint for route in routers[0].routes if isinstance(route, APIRoute)}
+    lane = Lane(app, OFTEN, api.TranslateRequest, endpoints[OFTEN])
+    return Guard(lane, serving.limits, serving.metrics, serving.access, serving.log, frozenset(places))
 
 
 def lifespan(serving: Serving) -> Callable[[FastAPI], Any]:

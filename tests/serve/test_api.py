@@ -172,6 +172,21 @@ def test_every_field_is_told_what_it_must_be(ask: httpx.Client) -> None:
                 assert answer.status_code == 422
 
 
+@pytest.mark.parametrize("kind", ["application/json", "application/json; charset=utf-8", "application/vnd.regard+json"])
+def test_a_valid_body_is_answered_alike_whichever_way_it_goes(
+    ask: httpx.Client, kind: str, sentences: list[str]
+) -> None:
+    """JSON by another name passes all layers of the framework."""
+    body = json.dumps({"text": sentences[:3], "n_best": 2, "scores": True}).encode()
+    answer = ask.post("/v1/translate", content=body, headers={"Content-Type": kind})
+    plain = ask.post("/v1/translate", json={"text": sentences[:3], "n_best": 2, "scores": True})
+    assert answer.status_code == plain.status_code == 200
+    assert answer.content == plain.content
+    assert {name: answer.headers[name] for name in answer.headers if name != "date"} == {
+        name: plain.headers[name] for name in plain.headers if name != "date"
+    }
+
+
 def test_head_is_get_without_a_body(ask: httpx.Client) -> None:
     for path in ("/", "/docs", "/page/page.js", "/live", "/health", "/ready", "/metrics", "/v1/models", "/languages"):
         head, get = ask.head(path), ask.get(path)
