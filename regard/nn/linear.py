@@ -23,8 +23,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from regard.nn import kernels
 
 LARGE = 2**27  # multiplications; about a millisecond's work, which is what a new shape costs
-FEW, WIDE = 256, 2**18  # rows of a product in decoding, and numbers of its matrix, where a copy in oneDNN's order pays
-FEWEST = 32  # rows for which the copy is made
+FEW, WIDE = 32, 2**18  # rows of a product in decoding, and numbers of its matrix, where a copy in oneDNN's order pays
 # Of a weight: what was made of it, with the state of the weights it was made of.
 DERIVED: MutableMapping[Tensor, dict[Any, tuple[Any, Tensor]]] = WeakIdKeyDictionary()
 
@@ -133,7 +132,7 @@ def derived(make: Callable[..., Tensor], *weights: Tensor) -> Tensor:
 
 
 def reordered(weight: Tensor) -> Tensor:
-    return torch.ops.mkldnn._reorder_linear_weight(weight.detach(), FEWEST)
+    return torch.ops.mkldnn._reorder_linear_weight(weight.detach(), FEW)
 
 
 def product_type(x: Tensor) -> torch.dtype:
