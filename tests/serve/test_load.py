@@ -191,9 +191,10 @@ def test_64_clients_for_two_minutes(tmp_path: Path) -> None:
         assert row["exit"] == 0
         assert beyond_margin(model, row["wrong_pairs"]) == []
     memory = rounds[0]["memory_mib"]
-    first, second = ([mib for seconds, mib in memory if low <= seconds < high] for low, high in ((10, 60), (60, 121)))
-    print("MiB in the first minute and the second:", [statistics.quantiles(minute) for minute in (first, second)])
-    assert statistics.median(second) < statistics.median(first) + 5  # single peaks are what a moment's requests take
+    # The first minute is that of allocators, which take what the largest searches need.
+    third, fourth = ([mib for seconds, mib in memory if low <= seconds < high] for low, high in ((60, 90), (90, 121)))
+    print("MiB in the third and the fourth half minute:", min(third), max(third), min(fourth), max(fourth))
+    assert max(fourth) < max(third) + 5
     clock, processor = ratios(rounds, "per_second"), ratios(rounds, "per_cpu_second")
     said = f"batched over one at a time, by the clock {clock}, by processor time {processor}"
     print(said)
