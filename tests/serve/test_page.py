@@ -399,7 +399,7 @@ def test_what_is_no_longer_wanted_is_given_up(visit: Open, server: Server, model
         write(tab, "z y\n" * 600)
     write(tab, "a b c")
     settled(tab, model.translate("a b c"))
-    assert re.search(r"/v1/translate 499 .*, 2400 characters", log.read_text()), "by the server too"
+    assert re.search(r"/v1/translate 499 .*, 2,400 characters", log.read_text()), "by the server too"
 
 
 def test_what_goes_wrong_is_said_with_what_to_change(visit: Open, keyed: Keyed, model: Translator) -> None:
