@@ -13,7 +13,6 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,7 +20,7 @@ from regard.decode import blockwise
 from regard.decode.blockwise import BlockState
 from regard.decode.search import Constraint, Part, SearchOptions, State, advance
 from regard.models.blockwise import TransformerBlockStep
-from regard.models.stepping import ModelStep
+from regard.models.stepping import ModelStep, padded
 from regard.nn.layout import Padded
 from regard.nn.masks import length_mask
 
@@ -116,12 +115,9 @@ class Entrance:
         if len(sentences) < len(self.slots):
             self.step.enter(slots, sentences)
             return
-        sources = [self.step.sources[sentence] for sentence in sentences]
-        src = np.zeros(self.src.shape, dtype=np.int64)
-        for row, source in zip(src, sources, strict=True):
-            row[: len(source)] = source
+        src, lengths = padded([self.step.sources[sentence] for sentence in sentences], self.src.shape[1])
         self.src.copy_(torch.from_numpy(src))
-        self.lengths.copy_(torch.tensor([len(source) for source in sources]))
+        self.lengths.copy_(torch.from_numpy(lengths))
         if self.recording is not None:
             self.recording.replay()
             return

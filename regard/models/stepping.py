@@ -54,12 +54,9 @@ class ModelStep(ABC):
         self.reserved = True
 
     def enter(self, slots: Tensor, sentences: Sequence[int]) -> None:
-        sources = [self.sources[sentence] for sentence in sentences]
-        lengths = np.array([len(source) for source in sources])
-        S = int(lengths.max())
-        mask = np.arange(S) < lengths[:, None]  # by numpy: these are many small operations
-        src = np.zeros(mask.shape, dtype=np.int64)
-        src[mask] = np.fromiter(chain.from_iterable(sources), np.int64, count=int(lengths.sum()))
+        src, lengths = padded([self.sources[sentence] for sentence in sentences])
+        S = src.shape[1]
+        mask = np.arange(S) < lengths[:, None]
         if not self.reserved:
             self.reserve(len(slots), S)
         elif self.barred.shape[2] < S:
@@ -128,6 +125,15 @@ class ModelStep(ABC):
     def lengthen(self, source_room: int) -> None:
         """Make place for longer sources than came before, where the kind of model can."""
         raise ValueError(f"a source of {source_room} tokens comes after shorter ones: sources must come longest first")
+
+
+def padded(sources: Sequence[Sequence[int]], size: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Sources as one rectangle (b, S), S the greatest length or `size`, and their lengths. By numpy: to torch these are
+    many small operations."""
+    lengths = np.array([len(source) for source in sources])
+    src = np.zeros((len(sources), size or int(lengths.max())), dtype=np.int64)
+    src[np.arange(src.shape[1]) < lengths[:, None]] = np.fromiter(chain.from_iterable(sources), np.int64)
+    return src, lengths
 
 
 class KeptSource:
