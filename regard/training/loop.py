@@ -80,8 +80,12 @@ class Loop(Generic[B]):
         if not self.done:
             self.rehearse()
         began, first = time.perf_counter(), self.progress.step
-        display = Display(self.run, first, self.config.steps, self.console, self.config.tensorboard)
-        with display, self.watching(), self.writer, ahead(self.updates(), self.device) as updates:
+        with (
+            self.watching(),  # first: whoever sees the log begin may interrupt
+            Display(self.run, first, self.config.steps, self.console, self.config.tensorboard) as display,
+            self.writer,
+            ahead(self.updates(), self.device) as updates,
+        ):
             while not self.done:
                 self.one_step(next(updates), display)
                 if ranks.any_of(self.stop_asked):
