@@ -31,7 +31,8 @@ from torch import Tensor
 
 from regard.config import TransformerConfig
 from regard.data.tokenizer import Ragged
-from regard.decode.search import SearchOptions, State, advance
+from regard.decode.state import SearchOptions, State
+from regard.decode.step import advance
 from regard.models.transformer import Transformer
 from regard.nn.attention import attention
 from regard.nn.kernels.attention import Heads, Settings, short_attention

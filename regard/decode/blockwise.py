@@ -22,7 +22,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from regard.decode.search import Hypothesis, SearchOptions, State, work
+from regard.decode.search import work
+from regard.decode.state import Hypothesis, SearchOptions, State
 
 
 class BlockStep(Protocol):

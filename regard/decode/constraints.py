@@ -1,4 +1,4 @@
-"""What can be asked of outputs beside their probability: `regard.decode.search.Constraint`, one class for each wish.
+"""What can be asked of outputs beside their probability: `regard.decode.step.Constraint`, one class for each wish.
 
     min_length      the end symbol waits until there are enough tokens
     prefix          the output begins with given tokens
@@ -23,7 +23,8 @@ import torch
 from torch import Tensor
 
 from regard.decode.phrases import DEAD
-from regard.decode.search import Constraint, State
+from regard.decode.state import State
+from regard.decode.step import Constraint
 
 LEAST_COVERAGE = 1e-6  # of a source position, lest one that nobody has looked at makes a score infinite
 

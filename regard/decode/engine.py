@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import Protocol
 
 from regard.config import DecodeConfig
-from regard.decode.search import Hypothesis
+from regard.decode.state import Hypothesis
 
 
 class Engine(Protocol):

@@ -25,7 +25,8 @@ from torch import Tensor
 
 from regard.data.tokenizer import EOS, UNK, Tokenizer
 from regard.decode.constraints import placed
-from regard.decode.search import Constraint, State
+from regard.decode.state import State
+from regard.decode.step import Constraint
 
 DEEPEST = 96  # brackets inside one another
 

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import torch
 
 from regard.config import DecodeConfig
-from regard.data.tokenizer import BOS, EOS, PAD, UNK
-from regard.decode.search import Constraint, Hypothesis, SearchOptions, State, Step, advance
+from regard.decode.state import Hypothesis, SearchOptions, State
+from regard.decode.step import Constraint, Step, advance
 from regard.decode.translator import Demand, Translation, Translator
 from regard.models.stepping import TransformerStep
 from regard.models.transformer import Transformer, a_transformer
@@ -197,15 +197,12 @@ def translate_as_they_come(translator: Translator, queue: Queue, n_best: int = 1
     """Translate what the queue has until it has nothing. Options are the keys of [decode]."""
     config = translator.options(**options)
     beam = max(config.beam_size, n_best)
-    search_options = SearchOptions(
-        start=translator.start, end=EOS, beam_size=beam, n_best=n_best, length_penalty=config.length_penalty,
-        normalization=config.normalization, banned=(PAD, BOS, UNK),
-    )  # fmt: skip
     joining = Joining(translator, queue, config)
     (model,) = translator.networks(config.precision)
     step = TransformerStep(a_transformer(model, "Joining a search"), joining.sources, beam)
     constraints = translator.constraints(config, (), None, beam, ())
     with recording(translator.model, None):
         search_with_arrivals(
-            step, joining, search_options, translator.device, config.batch_sentences, constraints
+            step, joining, translator.search_options(config, beam, n_best), translator.device, config.batch_sentences,
+            constraints,
         )  # fmt: skip

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from regard.config import DecodeConfig
 from regard.data.tokenizer import BOS, PAD, UNK
-from regard.decode.search import Hypothesis
+from regard.decode.state import Hypothesis
 from regard.decode.translator import Demand, Translation, Translator, rectangle
 from regard.errors import RegardError
 from regard.models.masked import MaskedTransformer
@@ -51,7 +51,7 @@ class MaskedDecoder:
         for layer in model.decoder.layers:
             assert isinstance(layer, DecoderLayer)
             self.layers.append((layer, Memory(layer.cross_attn, len(memory), layout.size)))
-            self.layers[-1][1].enter(slots, memory)
+            self.layers[-1][1].enter(slots, memory, layout)
 
     def __call__(self, tokens: Tensor, real: Tensor) -> Tensor:
         """tokens, real: (B, W, N), of which only the first are real   → (B, W, N, D), before the output projection."""

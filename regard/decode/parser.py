@@ -16,7 +16,7 @@ from regard.data.tokenizer import TokenizerPair
 from regard.data.treebank import sentence_text
 from regard.data.trees import JOINT, NO_PARSE, Tree, plain_word, split_unaries
 from regard.decode.grammar import Grammar, TreeSymbols
-from regard.decode.search import Constraint
+from regard.decode.step import Constraint
 from regard.decode.translator import Demand, Translation, Translator
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.parser import ParserStep, ParserTransformer

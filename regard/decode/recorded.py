@@ -11,21 +11,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from itertools import chain
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from regard.decode import blockwise
 from regard.decode.blockwise import BlockState
-from regard.decode.search import Constraint, Part, SearchOptions, State, advance
+from regard.decode.search import Part
+from regard.decode.state import SearchOptions, State
+from regard.decode.step import Constraint, advance
 from regard.models.blockwise import TransformerBlockStep
-from regard.models.stepping import ModelStep, padded
+from regard.models.stepping import ModelStep
 from regard.nn.layout import Padded
 from regard.nn.masks import length_mask
 
 STRIDE = 32  # positions by which recordings differ
 FEW = 64  # slots whose sources enter by a recording
+BENCHES = 6  # for how many kinds of searches slots are kept …
+SHARE = 0.25  # … and for how much of a GPU's memory
 S = TypeVar("S", bound=State)
 
 
@@ -128,10 +134,18 @@ class Entrance:
     def take_in(self) -> None:
         size = self.src.shape[1]
         mask, positions = length_mask(self.lengths, size), torch.arange(size, device=self.src.device)[None]
-        self.step.take_in(self.slots, self.src, Padded(mask, positions, size), self.lengths)
+        self.step.take_in(self.slots, self.src, Padded(mask, positions, size))
 
     def keep(self, slots: Tensor) -> None:
         self.step.keep(slots)
+
+
+def padded(sources: Sequence[Sequence[int]], size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Sources as one rectangle (b, size), and their lengths. By numpy: to torch these are many small operations."""
+    lengths = np.array([len(source) for source in sources])
+    src = np.zeros((len(sources), size), dtype=np.int64)
+    src[np.arange(src.shape[1]) < lengths[:, None]] = np.fromiter(chain.from_iterable(sources), np.int64)
+    return src, lengths
 
 
 def recorded(work: Callable[[], None], device: torch.device, pool: Any = None) -> torch.cuda.CUDAGraph:
@@ -213,6 +227,26 @@ class KeptBench:
 
         recording = Recorded(state, call, room, growth=step.k, ahead=step.k)
         return cls(step, recording, [], entrance_to(step, slots, source_room), taken(step.device) - before)
+
+
+class Benches:
+    """The slots of earlier searches, ready for others like them: so many kinds, in so much of a GPU's memory."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[object, ...], KeptBench] = {}  # the first has not been used for longest
+
+    def get(self, kind: tuple[object, ...], make: Callable[[], KeptBench]) -> KeptBench:
+        bench = self.kept.pop(kind, None) or make()
+        self.kept[kind] = bench
+        while len(self.kept) > BENCHES or (len(self.kept) > 1 and self.crowded(bench.step.device)):
+            self.kept.pop(next(iter(self.kept)))
+        return bench
+
+    def crowded(self, device: torch.device) -> bool:
+        if device.type != "cuda":
+            return False
+        kept = sum(bench.memory for bench in self.kept.values())
+        return kept > SHARE * torch.cuda.get_device_properties(device).total_memory
 
 
 def entrance_to(step: ModelStep, slots: int, source_room: int) -> Part:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.decode.search import State
+from regard.decode.state import State
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Sampling:
 
 
 class Drawer:
-    """Draws the tokens of some sentences: `regard.decode.search.Sampler`."""
+    """Draws the tokens of some sentences: `regard.decode.step.Sampler`."""
 
     def __init__(
         self, sampling: Sampling, sources: Sequence[Sequence[int]], limits: Sequence[int], samples: int

@@ -12,8 +12,9 @@ from itertools import islice
 from typing import IO, Any
 
 from regard.data.files import decode_lines
+from regard.decode.alignment import pharaoh
 from regard.decode.phrases import Glossary
-from regard.decode.translator import Translation, Translator, Wish, pharaoh
+from regard.decode.translator import Translation, Translator, Wish
 from regard.errors import RegardError
 
 CHUNK = 2048  # lines translated before the first of them is printed, when they come faster than that

@@ -18,14 +18,17 @@ from torch import Tensor, nn
 from regard.config import FOREIGN, DecodeConfig, foreign, read_section
 from regard.data.batching import in_order_of_length
 from regard.data.tokenizer import BOS, EOS, PAD, SYMBOLS, UNK, TokenizerPair
+from regard.decode.alignment import links_of, word_weights
 from regard.decode.blockwise import decode_blocks
 from regard.decode.constraints import Coverage, Forbidden, MinLength, NoRepeats, Prefix, Required
 from regard.decode.engine import Engine
 from regard.decode.ensemble import Ensemble
 from regard.decode.phrases import Spelling, automaton
-from regard.decode.recorded import FEW, KeptBench
+from regard.decode.recorded import FEW, Benches, KeptBench
 from regard.decode.sampling import Drawer, Sampling
-from regard.decode.search import Constraint, Hypothesis, SearchOptions, search, work
+from regard.decode.search import search, work
+from regard.decode.state import Hypothesis, SearchOptions
+from regard.decode.step import Constraint
 from regard.errors import RegardError
 from regard.models.blockwise import TransformerBlockStep
 from regard.models.encoder_decoder import EncoderDecoder
@@ -68,8 +71,6 @@ class Demand:
 
 AT_A_TIME = 16  # batches of sentences of similar length that one search has before it
 LONGEST_PHRASE = 60  # tokens
-BENCHES = 6  # for how many kinds of searches slots are kept …
-SHARE = 0.25  # … and for how much of a GPU's memory
 FEW_ROOM = 128  # tokens of a source and of an output that few slots have room for, at least
 
 
@@ -111,7 +112,7 @@ class Translator:
         self.partners = [partner.eval() for partner in partners]
         self.spelling = Spelling(tokenizers.target)
         self.in_precision: dict[str, list[EncoderDecoder]] = {}
-        self.benches: dict[tuple[object, ...], KeptBench] = {}
+        self.benches = Benches()
 
     def named_modules(self) -> Iterator[tuple[str, nn.Module]]:
         """The network's modules, so that `capture` takes a translator too."""
@@ -295,26 +296,17 @@ class Translator:
         source_room = max(least, 32, 2 ** (len(sources[0]) - 1).bit_length())
         room = max(least, -(-max(limits) // 64) * 64)
         key = options, slots, source_room, room, config.precision, config.blockwise, *map(type, constraints)
-        bench = self.benches.pop(key, None)
-        if bench is None:
+
+        def make() -> KeptBench:
             if config.blockwise:
                 blocks = self.block_step(sources, config.precision)
-                bench = KeptBench.of_blocks(blocks, slots, source_room, room, options)
-            else:
-                step = self.stepping(self.networks(config.precision)[0], sources, options.beam_size)
-                bench = KeptBench.of_search(step, slots, source_room, room, options, constraints)
-        self.benches[key] = bench  # the last: the first has not been used for longest
-        while len(self.benches) > BENCHES or (len(self.benches) > 1 and self.crowded()):
-            self.benches.pop(next(iter(self.benches)))
+                return KeptBench.of_blocks(blocks, slots, source_room, room, options)
+            step = self.stepping(self.networks(config.precision)[0], sources, options.beam_size)
+            return KeptBench.of_search(step, slots, source_room, room, options, constraints)
+
+        bench = self.benches.get(key, make)
         bench.renew(sources, constraints)
         return bench
-
-    def crowded(self) -> bool:
-        """Whether the slots that stay take more of the GPU's memory than they may."""
-        if self.device.type != "cuda":
-            return False
-        kept = sum(bench.memory for bench in self.benches.values())
-        return kept > SHARE * torch.cuda.get_device_properties(self.device).total_memory
 
     def constraints(
         self,
@@ -470,11 +462,9 @@ class Translator:
         return looks
 
     def word_weights(self, translation: Translation, weights: Tensor) -> Tensor:
-        """Token weights (T, S) → word weights (target words, source words): the sum over the tokens of a
-        source word, the mean over those of a target word."""
-        rows = membership(self.tokenizers.target.words(translation.target_tokens), weights.device)
-        columns = membership(self.tokenizers.source.words(translation.source_tokens), weights.device)
-        return rows.T @ weights @ columns / rows.sum(dim=0)[:, None]
+        """Weights between the tokens of a translation and its source, (T, S), as those between their words."""
+        rows = self.tokenizers.target.words(translation.target_tokens)
+        return word_weights(weights, rows, self.tokenizers.source.words(translation.source_tokens))
 
 
 def progress_after(done: int, progress: Callable[[int], None] | None, more: int) -> None:
@@ -482,24 +472,8 @@ def progress_after(done: int, progress: Callable[[int], None] | None, more: int)
         progress(done + more)
 
 
-def links_of(weights: Tensor) -> list[tuple[int, int]]:
-    """(target words, source words) → each target word with the source word it attends to most."""
-    return [(int(row.argmax()), t) for t, row in enumerate(weights)] if weights.numel() else []
-
-
-def membership(words: list[int], device: torch.device) -> Tensor:
-    """The word of each token, -1 for none → (tokens, words), one where a token belongs to a word."""
-    numbers = torch.tensor(words, dtype=torch.long, device=device)
-    return (numbers[:, None] == torch.arange(max(words, default=-1) + 1, device=device)).float()
-
-
 def rectangle(sequences: list[list[int]], device: torch.device) -> tuple[Tensor, Padded]:
     """Token sequences as one padded tensor (B, N) and its layout."""
     lengths = [len(sequence) for sequence in sequences]
     flat = torch.tensor([token for sequence in sequences for token in sequence], dtype=torch.long)
     return Packed.of(lengths).pad(flat).to(device), Padded.of(lengths).to(device)
-
-
-def pharaoh(links: Sequence[tuple[int, int]]) -> str:
-    """Alignment links as `0-0 1-2`, source word first."""
-    return " ".join(f"{s}-{t}" for s, t in sorted(links))

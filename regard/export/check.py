@@ -23,7 +23,7 @@ from torch import Tensor
 
 from regard.config import DecodeConfig
 from regard.decode.engine import Engine
-from regard.decode.search import Hypothesis
+from regard.decode.state import Hypothesis
 from regard.decode.translator import Translator
 from regard.errors import RegardError
 from regard.evaluate.bleu import bleu, chrf

@@ -24,7 +24,8 @@ from regard.data.batching import in_order_of_length
 from regard.data.files import file_hash
 from regard.data.tokenizer import BOS, EOS, PAD, SYMBOLS, UNK, TokenizerPair
 from regard.decode.engine import Engine
-from regard.decode.search import NORMALIZATIONS, Hypothesis, SearchOptions, search
+from regard.decode.search import search
+from regard.decode.state import NORMALIZATIONS, Hypothesis, SearchOptions
 from regard.decode.translator import Translator
 from regard.errors import RegardError
 from regard.export import marian

@@ -177,7 +177,7 @@ class ConvolutionalStep(ModelStep):
             self.layers.append((layer, kept))
         self.source = KeptSource(*(like.new_zeros(slots, source_room, config.d_model) for _ in range(2)))
 
-    def put(self, slots: Tensor, memory: Encoded) -> None:
+    def put(self, slots: Tensor, memory: Encoded, layout: Layout) -> None:
         rows = self.rows(slots)
         for _, kept in self.layers:
             kept[rows] = 0.0

@@ -103,9 +103,9 @@ class ParserStep(TransformerStep):
         self.read = torch.zeros(slots, self.beam, dtype=torch.long, device=self.device)
         self.lengths.fill_(1)  # where nobody is, something is looked up too
 
-    def put(self, slots: Tensor, memory: Tensor) -> None:
-        super().put(slots, memory)
-        self.memory[slots, : memory.shape[1]] = memory
+    def put(self, slots: Tensor, memory: Tensor, layout: Layout) -> None:
+        super().put(slots, memory, layout)
+        self.memory[slots, : layout.size] = layout.pad(memory)
         self.read[slots] = 0
 
     def embed(self, tokens: Tensor, places: Tensor, seen: int) -> Tensor:

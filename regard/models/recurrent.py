@@ -288,7 +288,7 @@ class RecurrentStep(ModelStep):
             values = like.new_zeros(slots, source_room, model.config.d_memory)
             self.source = KeptSource(values, torch.zeros_like(model.decoder.cross_attn.keys(values)))
 
-    def put(self, slots: Tensor, memory: Encoded) -> None:
+    def put(self, slots: Tensor, memory: Encoded, layout: Layout) -> None:
         rows, begun = self.rows(slots), self.model.decoder.begin(memory)
         self.state[:, :, rows] = begun.state.repeat_interleave(self.beam, dim=2).to(self.state.dtype)
         if begun.fed.shape[1]:

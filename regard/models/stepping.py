@@ -1,4 +1,4 @@
-"""Models one token at a time, as a search asks for it (`regard.decode.search.Step`): what they share, and the
+"""Models one token at a time, as a search asks for it (`regard.decode.step.Step`): what they share, and the
 Transformer. The others are beside their models."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from regard.models.transformer import DecoderLayer, Transformer
 from regard.nn import kernels
 from regard.nn.alignment import Source
 from regard.nn.cache import Memory, Past, future
-from regard.nn.layout import Padded
+from regard.nn.layout import Layout, Packed
 from regard.nn.linear import linear
 
 
@@ -54,26 +54,25 @@ class ModelStep(ABC):
         self.reserved = True
 
     def enter(self, slots: Tensor, sentences: Sequence[int]) -> None:
-        src, lengths = padded([self.sources[sentence] for sentence in sentences])
-        S = src.shape[1]
-        mask = np.arange(S) < lengths[:, None]
+        sources = [self.sources[sentence] for sentence in sentences]
+        layout = Packed.of([len(source) for source in sources])
         if not self.reserved:
-            self.reserve(len(slots), S)
-        elif self.barred.shape[2] < S:
-            self.lengthen(S)
-        layout = Padded(torch.from_numpy(mask), torch.arange(S)[None], S, full=bool(mask.all())).to(slots.device)
-        self.take_in(slots, torch.from_numpy(src).to(slots.device), layout, torch.from_numpy(lengths).to(slots.device))
+            self.reserve(len(slots), layout.size)
+        elif self.barred.shape[2] < layout.size:
+            self.lengthen(layout.size)
+        src = torch.from_numpy(np.fromiter(chain.from_iterable(sources), np.int64))
+        self.take_in(slots, src.to(slots.device), layout.to(slots.device))
 
-    def take_in(self, slots: Tensor, src: Tensor, layout: Padded, lengths: Tensor) -> None:
-        """Encode sources into slots that have room for them. src: (b, S)   lengths: (b,)"""
+    def take_in(self, slots: Tensor, src: Tensor, layout: Layout) -> None:
+        """Encode sources, in `layout`, into slots that have room for them."""
         memory = self.network.encode(src, layout)
         self.barred[slots] = -torch.inf
         self.barred[slots, :, : layout.size] = self.barred.new_zeros(layout.mask.shape).masked_fill_(
             ~layout.mask, -torch.inf
         )[:, None]
         self.attended[slots] = (self.barred[slots] == -torch.inf).to(self.attended.dtype)
-        self.lengths[slots] = lengths
-        self.put(slots, memory)
+        self.lengths[slots] = layout.lengths
+        self.put(slots, memory, layout)
 
     def __call__(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
         """tokens: (B, W)   positions: (B,)   → (B, W, V)"""
@@ -107,7 +106,7 @@ class ModelStep(ABC):
         """Tensors that stay where they are until somebody leaves: recorded steps write to them (`decode.recorded`)."""
 
     @abstractmethod
-    def put(self, slots: Tensor, memory: Any) -> None:
+    def put(self, slots: Tensor, memory: Any, layout: Layout) -> None:
         """What the encoder says of new sources, into their slots; their hypotheses have produced nothing."""
 
     @abstractmethod
@@ -125,15 +124,6 @@ class ModelStep(ABC):
     def lengthen(self, source_room: int) -> None:
         """Make place for longer sources than came before, where the kind of model can."""
         raise ValueError(f"a source of {source_room} tokens comes after shorter ones: sources must come longest first")
-
-
-def padded(sources: Sequence[Sequence[int]], size: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Sources as one rectangle (b, S), S the greatest length or `size`, and their lengths. By numpy: to torch these are
-    many small operations."""
-    lengths = np.array([len(source) for source in sources])
-    src = np.zeros((len(sources), size or int(lengths.max())), dtype=np.int64)
-    src[np.arange(src.shape[1]) < lengths[:, None]] = np.fromiter(chain.from_iterable(sources), np.int64)
-    return src, lengths
 
 
 class KeptSource:
@@ -179,9 +169,9 @@ class TransformerStep(ModelStep):
             places = self.layers[0][1].k.shape[2]
             self.ancestors = self.lengths.new_zeros(slots * self.beam, places, dtype=torch.int32)
 
-    def put(self, slots: Tensor, memory: Tensor) -> None:
+    def put(self, slots: Tensor, memory: Tensor, layout: Layout) -> None:
         for _, _, kept in self.layers:
-            kept.enter(slots, memory)
+            kept.enter(slots, memory, layout)
 
     def hidden(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
         """What the decoder says at Q positions more. tokens: (R·Q,)   positions: (R, Q), below `longest` → (R·Q, D)"""

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.nn.attention import MultiHeadAttention
+from regard.nn.layout import Layout
 from regard.nn.linear import derived, linear, product_type
 
 GROWTH = 32  # positions by which the room for what is produced grows
@@ -119,11 +120,10 @@ class Memory:
         )
         self.weights = weight.new_zeros(slots, attention.n_heads, 1, longest)  # of the last step, (B, H, W, S)
 
-    def enter(self, slots: Tensor, source: Tensor) -> None:
-        """Put encoded sources (b, S, D) into slots."""
-        for kept, projection in ((self.k, self.attention.w_k), (self.v, self.attention.w_v)):
-            new = projection(source).unflatten(-1, (self.attention.n_heads, -1)).transpose(1, 2)
-            kept[slots, :, : source.shape[1]] = new
+    def enter(self, slots: Tensor, source: Tensor, layout: Layout) -> None:
+        """Put encoded sources, (…, D) in `layout`, into slots."""
+        for kept, new in zip((self.k, self.v), self.attention.keys_and_values(source, layout), strict=True):
+            kept[slots, :, : layout.size] = new
 
     def by_kernel(self, x: Tensor, lengths: Tensor) -> Tensor:
         """x: (R, D)   lengths: (B,), of the sources"""

@@ -15,7 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
 from regard.data.languages import title_of
-from regard.decode.translator import Translation, links_of
+from regard.decode.alignment import links_of
+from regard.decode.translator import Translation
 from regard.errors import nearest
 from regard.serve.batcher import Answer
 from regard.serve.limits import Refusal

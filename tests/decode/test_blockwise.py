@@ -18,7 +18,8 @@ import regard
 from regard.config import resolve
 from regard.data.corpus import Corpus
 from regard.decode.blockwise import decode_blocks
-from regard.decode.search import Hypothesis, SearchOptions, search
+from regard.decode.search import search
+from regard.decode.state import Hypothesis, SearchOptions
 from regard.decode.translator import Translation, Translator
 from regard.errors import RegardError
 from regard.models.blockwise import TransformerBlockStep

@@ -14,7 +14,9 @@ from regard.decode.constraints import Coverage, Forbidden, MinLength, NoRepeats,
 from regard.decode.ensemble import Ensemble
 from regard.decode.phrases import DEAD
 from regard.decode.sampling import Drawer, Sampling
-from regard.decode.search import Constraint, Hypothesis, SearchOptions, search
+from regard.decode.search import search
+from regard.decode.state import Hypothesis, SearchOptions
+from regard.decode.step import Constraint
 from regard.models.stepping import TransformerStep
 from regard.models.transformer import Transformer
 from regard.nn.attention import capture

@@ -12,7 +12,8 @@ from chain import Chain
 from regard.data.linearise import rebuild
 from regard.data.tokenizer import BOS, EOS, PAD, UNK, Symbols
 from regard.decode.grammar import DEEPEST, Grammar, TreeSymbols
-from regard.decode.search import Hypothesis, SearchOptions, search
+from regard.decode.search import search
+from regard.decode.state import Hypothesis, SearchOptions
 
 CPU = torch.device("cpu")
 TWO_LABELS = Symbols.of(["X", "(A", ")A", "(B", ")B"])

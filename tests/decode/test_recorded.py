@@ -11,7 +11,8 @@ import torch
 
 from regard.decode.blockwise import decode_blocks
 from regard.decode.recorded import KeptBench
-from regard.decode.search import SearchOptions, search, work
+from regard.decode.search import search, work
+from regard.decode.state import SearchOptions
 from regard.models.blockwise import TransformerBlockStep
 from regard.models.stepping import TransformerStep
 from regard.models.transformer import Transformer

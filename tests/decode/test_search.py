@@ -11,7 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.decode.search import Hypothesis, SearchOptions, gnmt, largest, power, search
+from regard.decode.search import search
+from regard.decode.state import Hypothesis, SearchOptions, gnmt, power
+from regard.decode.step import largest
 from regard.models.stepping import TransformerStep
 from regard.models.transformer import Transformer
 from regard.nn.layout import Padded

@@ -14,9 +14,11 @@ import torch
 
 import regard
 from regard.data.corpus import Corpus
+from regard.decode.alignment import pharaoh
 from regard.decode.phrases import edged
+from regard.decode.recorded import BENCHES
 from regard.decode.stream import Verifier
-from regard.decode.translator import BENCHES, Translator, Wish, pharaoh
+from regard.decode.translator import Translator, Wish
 from regard.errors import RegardError
 from regard.training.start import fit
 
@@ -256,5 +258,5 @@ def test_slots_that_stay_translate_as_fresh_ones_do(translator: Translator, sent
 def test_slots_are_kept_for_the_searches_of_late(translator: Translator, sentences: list[str]) -> None:
     for beam in (1, 2, 3, 4, 5, 6, 1, 7):
         translator.search(sentences[:3], beam_size=beam, recorded="always")
-    assert [key[0].beam_size for key in translator.benches][-6:] == [3, 4, 5, 6, 1, 7]
-    assert len(translator.benches) == BENCHES
+    assert [key[0].beam_size for key in translator.benches.kept][-6:] == [3, 4, 5, 6, 1, 7]
+    assert len(translator.benches.kept) == BENCHES

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 import regard
 from regard.data.tokenizer import EOS
-from regard.decode.search import Hypothesis
+from regard.decode.state import Hypothesis
 from regard.errors import RegardError
 from regard.export.check import Comparison, Difference, Report, beam_margin, check, compare, greedy_margin
 from regard.export.formats import export

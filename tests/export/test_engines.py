@@ -12,7 +12,7 @@ import regard
 from regard.config import DecodeConfig
 from regard.data.tokenizer import UNK
 from regard.decode.engine import Engine, refusals
-from regard.decode.search import Hypothesis
+from regard.decode.state import Hypothesis
 from regard.decode.translator import Translator
 from regard.errors import RegardError
 from regard.export.check import MARGIN, SCORES, beam_margin, check, greedy_margin

@@ -12,7 +12,8 @@ import torch
 
 from regard.config import read_model
 from regard.decode.recorded import KeptBench
-from regard.decode.search import Hypothesis, SearchOptions, search, work
+from regard.decode.search import search, work
+from regard.decode.state import Hypothesis, SearchOptions
 from regard.errors import RegardError
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.families import FAMILIES, step_of

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from regard.config import TransformerConfig
-from regard.decode.search import SearchOptions, search
+from regard.decode.search import search
+from regard.decode.state import SearchOptions
 from regard.models.stepping import TransformerStep
 from regard.models.transformer import DecoderLayer, EncoderLayer, Transformer
 from regard.nn.attention import MultiHeadAttention

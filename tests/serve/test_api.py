@@ -21,7 +21,8 @@ import torch
 
 from benchmarks.serving import Server, served
 from regard import capture
-from regard.decode.translator import Translator, Wish, pharaoh
+from regard.decode.alignment import pharaoh
+from regard.decode.translator import Translator, Wish
 from regard.serve import api
 
 PAIR = "en-de"

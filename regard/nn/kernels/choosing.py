@@ -1,4 +1,4 @@
-"""What a step of beam search does once the best tokens of each hypothesis are ranked (`regard.decode.search.advance`).
+"""What a step of beam search does once the best tokens of each hypothesis are ranked (`regard.decode.step.advance`).
 
 Torch's way is some sixty small operations on tensors of a few numbers a slot, each of which a GPU takes longer to start
 than to do. Here a program has one slot and does all of it: of the W · 2W continuations it takes the 2W best one after

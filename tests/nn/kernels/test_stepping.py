@@ -10,7 +10,9 @@ import torch
 
 from regard.config import TransformerConfig
 from regard.decode.recorded import KeptBench
-from regard.decode.search import SearchOptions, State, advance, search, work
+from regard.decode.search import search, work
+from regard.decode.state import SearchOptions, State
+from regard.decode.step import advance
 from regard.models.stepping import TransformerStep
 from regard.models.transformer import Transformer
 from regard.nn import kernels
