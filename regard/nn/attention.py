@@ -195,15 +195,17 @@ class MultiHeadAttention(Attending):
         return layout.unpad(context.transpose(1, 2)).flatten(-2)
 
     def queries_keys_and_values(self, x: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
-        if not self.training:  # a step of decoding is too small to be worth joining the matrices
-            return self.heads(self.w_q(x), layout), *self.keys_and_values(x, layout)
+        if not self.training:  # joining the matrices is worth it only for one who keeps them joined
+            q = linear(x, self.w_q.weight, self.w_q.bias)
+            return self.heads(q, layout), *self.keys_and_values(x, layout)
         widths = [part.out_features for part in (self.w_q, self.w_k, self.w_v)]
         q, k, v = side_by_side(x, self.w_q, self.w_k, self.w_v).split(widths, dim=-1)
         return self.heads(q, layout), self.heads(k, layout), self.heads(v, layout)
 
     def keys_and_values(self, x: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
         if not self.training:
-            return self.heads(self.w_k(x), layout), self.heads(self.w_v(x), layout)
+            k, v = (linear(x, part.weight, part.bias) for part in (self.w_k, self.w_v))
+            return self.heads(k, layout), self.heads(v, layout)
         k, v = side_by_side(x, self.w_k, self.w_v).split([self.w_k.out_features, self.w_v.out_features], dim=-1)
         return self.heads(k, layout), self.heads(v, layout)
 

@@ -263,7 +263,7 @@ class Packed:
         B = len(self.offsets) - 1
         if self.full:
             return x.unflatten(0, (B, self.size))
-        rectangle = x.new_zeros(B * self.size, *x.shape[1:]).index_copy(0, self.slots, x)
+        rectangle = x.new_zeros(B * self.size, *x.shape[1:]).index_copy_(0, self.slots, x)
         return rectangle.view(B, self.size, *x.shape[1:])
 
     def unpad(self, x: Tensor) -> Tensor:

@@ -23,7 +23,8 @@ from torch.utils.weak import WeakIdKeyDictionary
 from regard.nn import kernels
 
 LARGE = 2**27  # multiplications; about a millisecond's work, which is what a new shape costs
-FEW, WIDE = 32, 2**18  # rows of a product in decoding, and numbers of its matrix, where a copy in oneDNN's order pays
+FEW, WIDE = 256, 2**18  # rows of a product in decoding, and numbers of its matrix, where a copy in oneDNN's order pays
+FEWEST = 32  # rows up to which every number has a program of its own; above, only multiples
 # Of a weight: what was made of it, with the state of the weights it was made of.
 DERIVED: MutableMapping[Tensor, dict[Any, tuple[Any, Tensor]]] = WeakIdKeyDictionary()
 
@@ -110,10 +111,10 @@ def worth_onednn(x: Tensor, weight: Tensor) -> bool:
 
 
 def few_rows(x: Tensor, weight: Tensor) -> bool:
-    """Whether this is decoding, with few rows but more than one, of which MKL knows better."""
+    """Whether this is decoding, with few rows."""
     return (
         not torch.is_grad_enabled()
-        and 1 < x.numel() // x.shape[-1] <= FEW
+        and 0 < x.numel() // x.shape[-1] <= FEW
         and weight.numel() >= WIDE
         and not weight.is_inference()  # it would be put in order each time
         and onednn_takes(x)
@@ -132,7 +133,17 @@ def derived(make: Callable[..., Tensor], *weights: Tensor) -> Tensor:
 
 
 def reordered(weight: Tensor) -> Tensor:
-    return torch.ops.mkldnn._reorder_linear_weight(weight.detach(), FEW)
+    return torch.ops.mkldnn._reorder_linear_weight(weight.detach(), FEWEST)
+
+
+def in_decoding(x: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> Tensor:
+    """The same for few rows, by the reordered copy. Hypotheses come in any number, and programs for all would fill the
+    memory: above FEWEST there are some for multiples alone."""
+    rows = x.reshape(-1, x.shape[-1])
+    n = len(rows)
+    if n > FEWEST and n % FEWEST:
+        rows = F.pad(rows, (0, 0, 0, -n % FEWEST))
+    return onednn_product(rows, derived(reordered, weight), bias, relu)[:n].view(*x.shape[:-1], len(weight))
 
 
 def product_type(x: Tensor) -> torch.dtype:
@@ -150,7 +161,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if mixed(x):
         return MixedLinear.apply(x, weight, bias, False)
     if few_rows(x, weight):
-        return onednn_product(x, derived(reordered, weight), bias, False)
+        return in_decoding(x, weight, bias, False)
     return on_cpu(x, weight, bias, False) if worth_onednn(x, weight) else F.linear(x, weight, bias)
 
 
@@ -166,7 +177,7 @@ def linear_relu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         out = torch._addmm_activation(bias, x.reshape(-1, x.shape[-1]), weight.t())
         return out.view(*x.shape[:-1], len(weight))
     if few_rows(x, weight):
-        return onednn_product(x, derived(reordered, weight), bias, True)
+        return in_decoding(x, weight, bias, True)
     return on_cpu(x, weight, bias, True) if worth_onednn(x, weight) else F.linear(x, weight, bias).relu_()
 
 

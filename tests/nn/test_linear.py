@@ -14,6 +14,7 @@ from regard.config import TrainConfig
 from regard.nn.linear import (
     DERIVED,
     FEW,
+    FEWEST,
     derived,
     few_rows,
     linear,
@@ -75,7 +76,9 @@ def test_maps_side_by_side_are_the_maps_one_by_one(bias: bool) -> None:
 
 
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("shape", [(1, 6), (2, 6), (4, 6), (2, 3, 6), (FEW, 6), (FEW + 1, 6)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(1, 6), (2, 6), (2, 3, 6), (FEWEST, 6), (FEWEST + 1, 6), (3, FEWEST, 6), (FEW, 6), (FEW + 1, 6)], ids=str
+)
 @torch.inference_mode()
 def test_products_of_few_rows_in_decoding_equal_torchs(
     shape: tuple[int, ...], bias: bool, monkeypatch: pytest.MonkeyPatch
@@ -84,8 +87,8 @@ def test_products_of_few_rows_in_decoding_equal_torchs(
     torch.manual_seed(0)
     with torch.inference_mode(False):
         layer = nn.Linear(6, 5)
-    x, b = torch.randn(*shape), layer.bias if bias else None
-    assert few_rows(x, layer.weight) == (2 <= x.numel() // 6 <= FEW)
+    x, b = torch.randn(*shape, 6), layer.bias if bias else None
+    assert few_rows(x, layer.weight) == (x.numel() // 6 <= FEW)
     torch.testing.assert_close(linear(x, layer.weight, b), F.linear(x, layer.weight, b))
     torch.testing.assert_close(linear_relu(x, layer.weight, layer.bias), F.linear(x, layer.weight, layer.bias).relu())
 
