@@ -179,9 +179,12 @@ class TransformerStep(ModelStep):
         seen = min(longest, model.longest)  # beyond the last position of a table, its last: nobody asks what is there
         x = self.embed(tokens, positions.flatten().clamp(max=seen - 1), seen)  # (R·Q, D)
         ahead = self.see_past(positions, longest)
+        sources = self.barred  # as far as the longest source here goes, where asking for that costs nothing
+        if self.watched is None and not sources.is_cuda:
+            sources = sources[:, :, : int(self.lengths.max())]
         for i, (layer, past, memory) in enumerate(self.layers):
             x = layer.self_attn_residual(x, partial(ahead, past))
-            x = layer.cross_attn_residual(x, partial(self.see_source, memory, watched=i == self.watched))
+            x = layer.cross_attn_residual(x, partial(self.see_source, memory, sources, i == self.watched))
             x = layer.feed_forward_residual(x, layer.feed_forward)
         if self.watched is not None:
             self.attended = self.attended + self.layers[self.watched][2].weights.mean(dim=1)
@@ -212,10 +215,10 @@ class TransformerStep(ModelStep):
             table.scatter_(1, positions, itself[:, None])
         return lambda past, x: past.by_kernel(x, positions[:, 0], table, self.beam)
 
-    def see_source(self, memory: Memory, x: Tensor, watched: bool = False) -> Tensor:
+    def see_source(self, memory: Memory, barred: Tensor, watched: bool, x: Tensor) -> Tensor:
         """How a layer attends to the source; where it is watched, in a way that leaves its weights behind."""
         by_kernel = self.ancestors is not None and not watched and len(x) == len(self.lengths) * self.beam
-        return memory.by_kernel(x, self.lengths) if by_kernel else memory(x, self.barred)
+        return memory.by_kernel(x, self.lengths) if by_kernel else memory(x, barred)
 
     def move(self, rows: Tensor, longest: int) -> None:
         if self.ancestors is not None:

@@ -134,11 +134,11 @@ class Memory:
         return linear(memory_attention(q, self.k, self.v, lengths, len(x) // len(self.k)), w_o.weight, w_o.bias)
 
     def __call__(self, x: Tensor, barred: Tensor) -> Tensor:
-        """x: (R, D)   barred: (B, 1, S), −∞ on what is no source."""
+        """x: (R, D)   barred: (B, 1, S), −∞ on what is no source; what lies beyond is not looked at"""
         slots, H = len(self.k), self.attention.n_heads
         w_q, w_o = self.attention.w_q, self.attention.w_o
         q = linear(x, w_q.weight, w_q.bias).view(slots, -1, H, self.attention.d_k).transpose(1, 2)  # (B, H, W, d_k)
-        k, v = self.k.flatten(0, 1), self.v.flatten(0, 1)
+        k, v = (kept.flatten(0, 1)[:, : barred.shape[2]] for kept in (self.k, self.v))
         weights = weigh(q.flatten(0, 1), k, barred.repeat_interleave(H, dim=0))  # (B·H, W, S)
         self.weights = weights.unflatten(0, (slots, H))
         context = torch.bmm(weights, v)  # (B·H, W, d_v)

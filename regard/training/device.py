@@ -23,15 +23,15 @@ def prepare(config: TrainConfig) -> torch.device:
     if config.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
-    device = pick(config.device)
-    if device.type == "cpu":
-        keep_freed_memory()
-    return device
+    return pick(config.device)
 
 
 def pick(name: str) -> torch.device:
+    """The device of this name, or the best there is. Whoever asks is about to compute there."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cpu":
+        keep_freed_memory()
     try:  # with its number: under torchrun "cuda" is this process's own GPU
         return torch.zeros((), device=name).device
     except (RuntimeError, AssertionError) as error:
@@ -53,7 +53,7 @@ def keep_freed_memory() -> None:
     """Have the C library keep large blocks it is given back.
 
     By default each large activation is returned to the system and faulted in again at the next step, a good part of a
-    small model's training time on a CPU (docs/log.md).
+    small model's training time on a CPU, and a tenth of a beam search's (docs/log.md).
     """
     try:
         mallopt = ctypes.CDLL("libc.so.6").mallopt
