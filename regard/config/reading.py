@@ -24,9 +24,19 @@ Section = TypeVar("Section")
 AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
 
 
+HINTS: dict[type, dict[str, Any]] = {}  # kept: every search reads its options, and these take a millisecond
+
+
+def hints_of(kind: type) -> dict[str, Any]:
+    """The type of each key of a section."""
+    if kind not in HINTS:
+        HINTS[kind] = typing.get_type_hints(kind)
+    return HINTS[kind]
+
+
 def tasks_of(kind: type[Recipe]) -> tuple[str, ...]:
     """The tasks that a kind of recipe is for."""
-    return typing.get_args(typing.get_type_hints(kind)["task"])
+    return typing.get_args(hints_of(kind)["task"])
 
 
 KINDS: tuple[type[Recipe], ...] = (PairRecipe, ParsingRecipe, LabelRecipe, *SET_RECIPES)
@@ -150,7 +160,7 @@ def read_section(
 
     `where` is the dotted path so far, `known` the dotted keys of the whole recipe, those of `kind` by default.
     """
-    hints = typing.get_type_hints(kind)
+    hints = hints_of(kind)
     known = keys_of(kind) if known is None else known
     for key in values:
         if key not in hints:
@@ -186,14 +196,14 @@ def chosen(kinds: Sequence[type], values: Mapping[str, Any], key: str) -> type:
     """The kind of section whose `family` the values name; the first where they name none."""
     if len(kinds) == 1 or "family" not in values:
         return kinds[0]
-    families = {typing.get_args(typing.get_type_hints(kind)["family"])[0]: kind for kind in kinds}
+    families = {typing.get_args(hints_of(kind)["family"])[0]: kind for kind in kinds}
     return families[read_value(Literal[tuple(families)], values["family"], key)]
 
 
 def keys_of(kind: type, where: str = "") -> list[str]:
     """Every key that such a section may have, and its sections' keys, dotted."""
     keys: list[str] = []
-    for key, hint in typing.get_type_hints(kind).items():
+    for key, hint in hints_of(kind).items():
         keys.append(f"{where}{key}")
         for section in sections_of(hint):
             keys += keys_of(section, f"{where}{key}.")

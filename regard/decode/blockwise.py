@@ -136,14 +136,19 @@ def advance(step: BlockStep, state: BlockState, options: SearchOptions, longest:
     state.found_length = torch.where(ending, state.length[:, None], state.found_length)
     state.found_tokens = torch.where(ending[:, :, None], state.tokens, state.found_tokens)
     state.done = state.done | over
-    _, proposed = most_probable(step.propose(last), options)
+    proposed = barred(step.propose(last), options).argmax(-1)
     state.fed = torch.cat([newest, proposed], 1)
 
 
 def most_probable(logits: Tensor, options: SearchOptions) -> tuple[Tensor, Tensor]:
     """The most probable token that may come, and its log-probability. (…, V) → (…), (…)"""
-    total = logits.logsumexp(-1)  # before anything is barred: what is left keeps its probability
+    log_probs = logits.log_softmax(-1)  # before anything is barred: what is left keeps its probability
+    values, tokens = barred(log_probs, options).max(-1)
+    return values, tokens
+
+
+def barred(x: Tensor, options: SearchOptions) -> Tensor:
+    """The same tensor with −∞ for tokens that never come out. x: (…, V)"""
     for token in options.banned:
-        logits[..., token] = -torch.inf
-    values, tokens = logits.max(-1)
-    return values - total, tokens
+        x[..., token] = -torch.inf
+    return x

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 
 import torch
 from torch import Tensor
@@ -23,7 +24,7 @@ class Ensemble:
 
     def __call__(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:
         log_probs = [step(tokens, positions, longest).float().log_softmax(-1) for step in self.steps]
-        return torch.stack(log_probs).logsumexp(0) - math.log(len(self.steps))
+        return reduce(torch.logaddexp, log_probs) - math.log(len(self.steps))
 
     def reorder(self, parents: Tensor, longest: int) -> None:
         for step in self.steps:

@@ -112,10 +112,10 @@ def least_sure(log_probs: Tensor, real: Tensor, count: Tensor) -> Tensor:
 
 def surest(logits: Tensor, banned: Sequence[int]) -> tuple[Tensor, Tensor]:
     """The most likely token of each position and its log-probability. logits: (n, V) → (n,), (n,)"""
-    total = logits.logsumexp(-1)  # before anything is barred: what is left keeps its probability
-    logits[:, list(banned)] = -torch.inf
-    best, tokens = logits.max(-1)
-    return tokens, best - total
+    log_probs = logits.log_softmax(-1)  # before anything is barred: what is left keeps its probability
+    log_probs[:, list(banned)] = -torch.inf
+    best, tokens = log_probs.max(-1)
+    return tokens, best
 
 
 def hypotheses(tokens: Tensor, log_probs: Tensor, lengths: Tensor, calls: int) -> list[list[Hypothesis]]:
