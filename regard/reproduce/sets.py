@@ -305,12 +305,7 @@ KEYCHAIN = Table(
         for rule in ("any", "both")
         for name, values in CHAIN_ROWS.items()
     ),
-    (
-        Ordering("two keys that fit together are found by attention among them", "accuracy",
-                 ("rFF+Dotprod, both", "SAB+PMA, both")),
-        Ordering("one key among many is found by a pooling that weighs them", "accuracy",
-                 ("rFF+Pool (mean), any", "rFF+PMA, any")),
-    ),
+    (),
     notes=("The paper has no such experiment; the chains are generated.",),
 )  # fmt: skip
 
