@@ -24,6 +24,7 @@ from torch import Tensor
 
 from regard.decode.search import work
 from regard.decode.state import Hypothesis, SearchOptions, State
+from regard.decode.step import most_probable, without
 
 
 class BlockStep(Protocol):
@@ -117,7 +118,7 @@ def advance(step: BlockStep, state: BlockState, options: SearchOptions, longest:
     """One call: 1 to k tokens more in every slot. In slots that are done something goes on too, at their last place."""
     here, places = state.here, torch.arange(step.k, device=state.fed.device)
     fed = state.fed.masked_fill((here == 0)[:, None], options.start)
-    log_probs, said = most_probable(step(fed, here, longest), options)  # (B, k)
+    log_probs, said = most_probable(step(fed, here, longest), options.banned)  # (B, k)
     room_left = here[:, None] + places[1:] < state.limit[:, None]
     right = (fed[:, 1:] == said[:, :-1]) & (said[:, :-1] != options.end) & room_left
     last = right.cumprod(1).sum(1)  # (B,), the place of the last token that is certain
@@ -136,19 +137,5 @@ def advance(step: BlockStep, state: BlockState, options: SearchOptions, longest:
     state.found_length = torch.where(ending, state.length[:, None], state.found_length)
     state.found_tokens = torch.where(ending[:, :, None], state.tokens, state.found_tokens)
     state.done = state.done | over
-    proposed = barred(step.propose(last), options).argmax(-1)
+    proposed = without(step.propose(last), options.banned).argmax(-1)
     state.fed = torch.cat([newest, proposed], 1)
-
-
-def most_probable(logits: Tensor, options: SearchOptions) -> tuple[Tensor, Tensor]:
-    """The most probable token that may come, and its log-probability. (…, V) → (…), (…)"""
-    log_probs = logits.log_softmax(-1)  # before anything is barred: what is left keeps its probability
-    values, tokens = barred(log_probs, options).max(-1)
-    return values, tokens
-
-
-def barred(x: Tensor, options: SearchOptions) -> Tensor:
-    """The same tensor with −∞ for tokens that never come out. x: (…, V)"""
-    for token in options.banned:
-        x[..., token] = -torch.inf
-    return x

@@ -27,6 +27,7 @@ from torch import Tensor
 from regard.config import DecodeConfig
 from regard.data.tokenizer import BOS, PAD, UNK
 from regard.decode.state import Hypothesis
+from regard.decode.step import most_probable
 from regard.decode.translator import Demand, Translation, Translator, rectangle
 from regard.errors import RegardError
 from regard.models.masked import MaskedTransformer
@@ -89,7 +90,7 @@ def mask_predict(
     for t in range(iterations):
         hidden = least_sure(log_probs, real, lengths * (iterations - t) // iterations)
         tokens[hidden] = MASK
-        tokens[hidden], log_probs[hidden] = surest(model.output(decoder(tokens, real)[hidden]).float(), banned)
+        log_probs[hidden], tokens[hidden] = most_probable(model.output(decoder(tokens, real)[hidden]).float(), banned)
         if watch:
             watch(hidden, tokens.clone())
     return hypotheses(tokens, log_probs, lengths, iterations)
@@ -108,14 +109,6 @@ def least_sure(log_probs: Tensor, real: Tensor, count: Tensor) -> Tensor:
     places = torch.arange(order.shape[-1], device=order.device).expand_as(order)
     ranks = torch.empty_like(order).scatter_(-1, order, places).flip(-1)
     return ranks < count.clamp(min=1)[..., None]
-
-
-def surest(logits: Tensor, banned: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """The most likely token of each position and its log-probability. logits: (n, V) → (n,), (n,)"""
-    log_probs = logits.log_softmax(-1)  # before anything is barred: what is left keeps its probability
-    log_probs[:, list(banned)] = -torch.inf
-    best, tokens = log_probs.max(-1)
-    return tokens, best
 
 
 def hypotheses(tokens: Tensor, log_probs: Tensor, lengths: Tensor, calls: int) -> list[list[Hypothesis]]:

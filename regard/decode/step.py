@@ -161,12 +161,23 @@ def chosen_by_kernel(logits: Tensor, options: SearchOptions, state: State) -> Te
 
 def allowed(logits: Tensor, options: SearchOptions, state: State, constraints: Sequence[Constraint]) -> Tensor:
     """Log-probabilities of the next token in float32, −∞ where it may not come: what is left keeps its probability."""
-    log_probs = logits.log_softmax(-1, dtype=torch.float32)
-    for token in options.banned:
-        log_probs[:, :, token] = -torch.inf
+    log_probs = without(logits.log_softmax(-1, dtype=torch.float32), options.banned)
     for constraint in constraints:
         constraint.bar(log_probs, state)
     return log_probs
+
+
+def most_probable(logits: Tensor, banned: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """The log-probability of the most probable token that may come, and the token. (…, V) → (…), (…)"""
+    best, tokens = without(logits.log_softmax(-1), banned).max(-1)  # what is left keeps its probability
+    return best, tokens
+
+
+def without(x: Tensor, banned: Sequence[int]) -> Tensor:
+    """The same tensor with −∞ for these tokens. x: (…, V)"""
+    for token in banned:
+        x[..., token] = -torch.inf
+    return x
 
 
 def best_of_each(

@@ -196,8 +196,8 @@ class Table:
         return row.name
 
     def cells(self, column: Column, done: Sequence[Experiment], missing: str) -> tuple[list[str], list[str]]:
-        """Of every row: the paper's figure and ours, `missing` where it has not been run. A paper that has no figure at all
-        in this column has no cells."""
+        """Of every row: the paper's figure and ours, `missing` where it has not been run. A paper that has no figure at
+        all in this column has no cells."""
         found, place = figures(done, column.key), self.columns.index(column)
         theirs = [papers(row, self.columns)[place] for row in self.rows]
         without = {each.row: "–" for each in done if each.result is not None}  # of a network that has no such figure
