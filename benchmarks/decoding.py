@@ -117,7 +117,7 @@ class Run:
                     "model", "device", "dtype", "length", "threads", "sentences", "single", "rounds", "batches", "beams"
                 )
             },
-            "machine": options.device, "versions": versions(), "errors": {}, "best": {}, "rounds": [],
+            "machine": options.device, "versions": versions(), "errors": {}, "tried": {}, "best": {}, "rounds": [],
         }  # fmt: skip
         for name in systems:
             self.start(name)
@@ -164,6 +164,7 @@ class Run:
                 return
             self.restart(name, failure)
         speed, batch, split = max(found)
+        self.result["tried"][f"{name} {mode} {beam}"] = found
         self.result["best"][f"{name} {mode} {beam}"] = {"batch": batch, "split": split}
         say(f"{mode}, beam {beam}, {name}: batch {batch}, threads {split[0]}×{split[1]}, {speed:,.1f} sentences/s")
 
