@@ -22,7 +22,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from regard.decode.search import work
+from regard.decode.search import Take, work
 from regard.decode.state import Hypothesis, SearchOptions, State
 from regard.decode.step import most_probable, without
 
@@ -64,7 +64,7 @@ class BlockState(State):
 
     def enter(self, slots: Tensor, limits: Tensor, alive: int) -> None:
         super().enter(slots, limits, alive)
-        self.calls[slots] = 0
+        self.calls.index_fill_(0, slots, 0)
 
     @property
     def calls_made(self) -> Tensor:
@@ -102,6 +102,7 @@ def decode_blocks(
     device: torch.device,
     slots: int = 0,
     progress: Callable[[int], None] | None = None,
+    take: Take | None = None,
 ) -> list[Hypothesis]:
     """What greedy search gives for each sentence, in fewer calls.
 
@@ -111,7 +112,7 @@ def decode_blocks(
     if not limits:
         return []
     bench = Blocks(step, min(slots or len(limits), len(limits)), max(limits), options, device)
-    return [best for (best,) in work(bench, [step], limits, device, progress)]
+    return [best for (best,) in work(bench, [step], limits, device, progress, take)]
 
 
 def advance(step: BlockStep, state: BlockState, options: SearchOptions, longest: int) -> None:

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from regard.config import DecodeConfig
 from regard.data.tokenizer import BOS, PAD, UNK
+from regard.decode.search import Take
 from regard.decode.state import Hypothesis
 from regard.decode.step import most_probable
 from regard.decode.translator import Demand, Translation, Translator, rectangle
@@ -138,6 +139,7 @@ class MaskPredictor(Translator):
         progress: Callable[[int], None] | None = None,
         demands: Sequence[Demand] | None = None,
         barred: np.ndarray | None = None,
+        take: Take | None = None,
     ) -> list[list[Hypothesis]]:
         if barred is not None or any(demand != Demand() for demand in demands or ()):
             raise RegardError("A masked model knows no prefixes, required or forbidden phrases: leave them out.")
@@ -153,8 +155,11 @@ class MaskPredictor(Translator):
         for start in range(0, len(order), config.batch_sentences):
             group = order[start : start + config.batch_sentences]
             parts = [sources[i] for i in group], config.iterations, config.length_candidates
-            for i, ranked in zip(group, mask_predict(model, *parts, banned=(PAD, BOS, UNK)), strict=True):
-                found[i] = ranked[:n_best]
+            new = [ranked[:n_best] for ranked in mask_predict(model, *parts, banned=(PAD, BOS, UNK))]
+            for i, best in zip(group, new, strict=True):
+                found[i] = best
+            if take:
+                take(group, new)
             if progress:
                 progress(start + len(group))
         return found

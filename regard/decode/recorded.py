@@ -25,7 +25,7 @@ from regard.decode.state import SearchOptions, State
 from regard.decode.step import Constraint, advance
 from regard.models.blockwise import TransformerBlockStep
 from regard.models.stepping import ModelStep
-from regard.nn.layout import Padded
+from regard.nn.layout import Padded, send
 from regard.nn.masks import length_mask
 
 STRIDE = 32  # positions by which recordings differ
@@ -122,8 +122,8 @@ class Entrance:
             self.step.enter(slots, sentences)
             return
         src, lengths = padded([self.step.sources[sentence] for sentence in sentences], self.src.shape[1])
-        self.src.copy_(torch.from_numpy(src))
-        self.lengths.copy_(torch.from_numpy(lengths))
+        self.src.copy_(send(torch.from_numpy(src), self.src.device))
+        self.lengths.copy_(send(torch.from_numpy(lengths), self.src.device))
         if self.recording is not None:
             self.recording.replay()
             return

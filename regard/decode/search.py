@@ -15,8 +15,12 @@ from torch import Tensor
 
 from regard.decode.state import Hypothesis, Leaving, SearchOptions, State
 from regard.decode.step import Constraint, Sampler, Step, advance
+from regard.nn.layout import send
 
 PIECE = 256  # sentences whose results are read while the device makes a step
+
+Take = Callable[[Sequence[int], Sequence[list[Hypothesis]]], None]
+"""Gets sentences, by number, and what was found for them, as soon as it is there."""
 
 
 def search(
@@ -28,6 +32,7 @@ def search(
     progress: Callable[[int], None] | None = None,
     constraints: Sequence[Constraint] = (),
     sampler: Sampler | None = None,
+    take: Take | None = None,
 ) -> list[list[Hypothesis]]:
     """The `n_best` best hypotheses of each sentence, best first; none where the constraints leave none.
 
@@ -39,7 +44,7 @@ def search(
     n = min(slots or len(limits), len(limits))
     bench = Fresh(step, n, max(limits), options, device, constraints, sampler)
     parts: list[Part] = [step, *constraints, *([sampler] if sampler else [])]
-    return work(bench, parts, limits, device, progress, alive=options.beam_size if sampler else 1)
+    return work(bench, parts, limits, device, progress, take, alive=options.beam_size if sampler else 1)
 
 
 class Part(Protocol):
@@ -107,6 +112,7 @@ def work(
     limits: Sequence[int],
     device: torch.device,
     progress: Callable[[int], None] | None = None,
+    take: Take | None = None,
     alive: int = 1,
 ) -> list[list[Hypothesis]]:
     """Bring every sentence through a slot of the bench. `alive`: with how many hypotheses it begins."""
@@ -115,12 +121,15 @@ def work(
     n = len(state.done)
     inside: list[int | None] = [None] * n  # which sentence each slot has
     waiting, steps = list(range(len(limits)))[::-1], [0] * n
-    leaving: deque[tuple[list[int], Leaving]] = deque()  # sentences that are done and have not been read yet
+    leaving: deque[tuple[list[int], Leaving, int]] = deque()  # sentences that are done and have not been read yet
 
     def read() -> None:
-        sentences, results = leaving.popleft()
-        for sentence, hypotheses in zip(sentences, results.hypotheses(), strict=True):
+        sentences, results, first = leaving.popleft()
+        new = results.hypotheses(first, first + len(sentences))
+        for sentence, hypotheses in zip(sentences, new, strict=True):
             found[sentence] = hypotheses
+        if take:
+            take(sentences, new)
 
     def fill() -> None:
         """Give the free slots to sentences that wait."""
@@ -130,9 +139,8 @@ def work(
         sentences = [waiting.pop() for _ in free]
         for slot, sentence in zip(free, sentences, strict=True):
             inside[slot], steps[slot] = sentence, 0
-        places = torch.tensor(free, device=device)
-        new_limits = torch.tensor([limits[sentence] for sentence in sentences], device=device)
-        state.enter(places, new_limits, alive)
+        places = send(torch.tensor(free), device)
+        state.enter(places, send(torch.tensor([limits[sentence] for sentence in sentences]), device), alive)
         for part in parts:
             part.enter(places, sentences)
 
@@ -143,12 +151,15 @@ def work(
         if leaving:  # the device has something to do meanwhile
             read()
         over = bench.done()  # of a sentence that has just entered nothing is known yet, where that comes late
-        done = [slot for slot in range(n) if over[slot] and inside[slot] is not None and steps[slot] > bench.late]
+        done = [
+            slot for slot, sentence in enumerate(inside)
+            if sentence is not None and ((steps[slot] > bench.late and over[slot]) or steps[slot] >= limits[sentence])
+        ]  # fmt: skip
         if waiting and 4 * len(done) < working:  # a few new sentences at a time are not worth a pass of the encoder
             continue
-        for first in range(0, len(done), PIECE):
-            slots = done[first : first + PIECE]
-            leaving.append(([s for slot in slots if (s := inside[slot]) is not None], state.leave(slots)))
+        if done:
+            results, sentences = state.leave(done), [s for slot in done if (s := inside[slot]) is not None]
+            leaving.extend((sentences[first : first + PIECE], results, first) for first in range(0, len(done), PIECE))
         for slot in done:
             inside[slot] = None
         if progress and done:

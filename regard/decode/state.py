@@ -18,6 +18,8 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
+from regard.nn.layout import send
+
 
 class Hypothesis(NamedTuple):
     """A finished output. A tuple: many thousand are made at a time."""
@@ -96,10 +98,12 @@ class State:
 
     def enter(self, slots: Tensor, limits: Tensor, alive: int) -> None:
         """Begin new sentences in these slots: so many hypotheses live, and have produced nothing."""
-        self.log_probs[slots] = -torch.inf
-        self.log_probs[slots, :alive] = 0.0
-        self.length[slots], self.limit[slots], self.done[slots] = 0, limits, False
-        self.found_scores[slots] = -torch.inf
+        self.log_probs.index_fill_(0, slots, -torch.inf)
+        self.log_probs[:, :alive].index_fill_(0, slots, 0.0)
+        self.length.index_fill_(0, slots, 0)
+        self.limit.index_copy_(0, slots, limits)
+        self.done.index_fill_(0, slots, False)
+        self.found_scores.index_fill_(0, slots, -torch.inf)
 
     def keep(self, slots: Tensor) -> Self:
         return type(self)(*(getattr(self, item.name)[slots] for item in fields(self)))
@@ -120,7 +124,7 @@ class State:
 
     def leave(self, slots: Sequence[int]) -> Leaving:
         """What was found in these slots, on its way to the host."""
-        at = torch.tensor(slots, device=self.done.device)
+        at = send(torch.tensor(slots), self.done.device)
         parts = (self.found_scores, self.found_log_probs, self.found_length, self.found_tokens, self.calls_made)
         return Leaving([part[at] for part in parts])
 
@@ -135,10 +139,11 @@ class Leaving:
         if self.copied:
             self.copied.record()
 
-    def hypotheses(self) -> list[list[Hypothesis]]:
+    def hypotheses(self, first: int = 0, last: int | None = None) -> list[list[Hypothesis]]:
+        """Those of the slots from the first on, up to the last."""
         if self.copied:
             self.copied.synchronize()
-        *numbers, lengths, tokens, calls = self.parts
+        *numbers, lengths, tokens, calls = (part[first:last] for part in self.parts)
         rows = (part.tolist() for part in (*numbers, lengths, tokens[:, :, : int(lengths.max())], calls))
         return [
             [

@@ -26,7 +26,7 @@ from regard.decode.ensemble import Ensemble
 from regard.decode.phrases import Spelling, automaton
 from regard.decode.recorded import FEW, Benches, KeptBench
 from regard.decode.sampling import Drawer, Sampling
-from regard.decode.search import search, work
+from regard.decode.search import Take, search, work
 from regard.decode.state import Hypothesis, SearchOptions
 from regard.decode.step import Constraint
 from regard.errors import RegardError
@@ -172,28 +172,31 @@ class Translator:
         for i in set(range(len(sentences))).difference(filled):
             found[i] = [Translation(sentences[i], "", 0.0, 0.0, [], [])]
         done = len(encoded) - len(filled)
+
+        def tell(numbers: Sequence[int], hypotheses: Sequence[list[Hypothesis]]) -> None:
+            texts = iter(self.tokenizers.target.decode_all([one.tokens for best in hypotheses for one in best]))
+            for i, best in zip(numbers, hypotheses, strict=True):
+                if not best:
+                    raise RegardError(
+                        f"No translation of {sentences[i]!r} is all that is asked of it: prefix, phrases, lengths "
+                        "and repeats contradict one another."
+                    )
+                cut = len(whole[i]) - len(encoded[i])
+                found[i] = [
+                    Translation(
+                        sentences[i], next(texts), one.score, one.log_prob, encoded[i], one.tokens, cut, one.calls
+                    )
+                    for one in best
+                ]
+
         with recording(self.model, None) as watched:
             at_a_time = max(1, len(filled)) if self.engine else AT_A_TIME * config.batch_sentences
             for group in in_order_of_length([len(encoded[i]) for i in filled], at_a_time):
                 numbers = [filled[i] for i in group]
-                count = partial(progress_after, done, progress)
-                hypotheses = self.decode(
-                    [encoded[i] for i in numbers], n_best, config, count, [demands[i] for i in numbers], barred
-                )
-                texts = iter(self.tokenizers.target.decode_all([one.tokens for best in hypotheses for one in best]))
-                for i, best in zip(numbers, hypotheses, strict=True):
-                    if not best:
-                        raise RegardError(
-                            f"No translation of {sentences[i]!r} is all that is asked of it: prefix, phrases, lengths "
-                            "and repeats contradict one another."
-                        )
-                    cut = len(whole[i]) - len(encoded[i])
-                    found[i] = [
-                        Translation(
-                            sentences[i], next(texts), one.score, one.log_prob, encoded[i], one.tokens, cut, one.calls
-                        )
-                        for one in best
-                    ]
+                self.decode(
+                    [encoded[i] for i in numbers], n_best, config, partial(progress_after, done, progress),
+                    [demands[i] for i in numbers], barred, partial(by_number, numbers, tell),
+                )  # fmt: skip
                 done += len(numbers)
         if watched and filled:  # what a capture around this call gets: the finished translations, fed once
             best_of = [found[i][0] for i in filled]
@@ -208,16 +211,20 @@ class Translator:
         progress: Callable[[int], None] | None = None,
         demands: Sequence[Demand] | None = None,
         barred: np.ndarray | None = None,
+        take: Take | None = None,
     ) -> list[list[Hypothesis]]:
         """Search for the outputs of token sequences, `batch_sentences` of them at a time.
 
         `demands` has one for each source; `barred` is an automaton that must not die. An output that cannot be has no
-        hypothesis.
+        hypothesis. `take` gets outputs as they are found: what it does with them the device need not wait for.
         """
         if self.engine:
             if barred is not None or any(demand != Demand() for demand in demands or ()):
                 raise RegardError(f"{self.engine.name} knows no prefixes, required or forbidden phrases: torch does.")
-            return self.engine.decode(sources, n_best, config, progress)
+            found = self.engine.decode(sources, n_best, config, progress)
+            if take:
+                take(range(len(found)), found)
+            return found
         beam = n_best if config.sample else max(config.beam_size, n_best)
         options = self.search_options(config, beam, n_best)
         order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
@@ -241,18 +248,19 @@ class Translator:
                 raise RegardError(
                     "Blockwise decoding finds what greedy search finds, one translation: leave out n_best."
                 )
+        take = partial(by_number, order, take) if take else None
         stay = config.recorded == "always" or (config.recorded == "auto" and self.device.type == "cuda")
         if stay and all(one.lasting for one in constraints) and not (sampler or self.partners):
             bench = self.bench(ordered, limits, options, config, constraints)
-            found = work(bench.recorded, bench.parts, limits, self.device, progress)
+            found = work(bench.recorded, bench.parts, limits, self.device, progress, take)
         elif config.blockwise:
             blocks = self.block_step(ordered, config.precision)
             slots = config.batch_sentences
-            found = [[one] for one in decode_blocks(blocks, limits, options, self.device, slots, progress)]
+            found = [[one] for one in decode_blocks(blocks, limits, options, self.device, slots, progress, take)]
         else:
             found = search(
                 step, limits, options, self.device, config.batch_sentences, progress=progress, constraints=constraints,
-                sampler=sampler,
+                sampler=sampler, take=take,
             )  # fmt: skip
         in_order: list[list[Hypothesis]] = [[]] * len(order)
         for i, hypotheses in zip(order, found, strict=True):
@@ -470,6 +478,11 @@ class Translator:
 def progress_after(done: int, progress: Callable[[int], None] | None, more: int) -> None:
     if progress:
         progress(done + more)
+
+
+def by_number(numbers: Sequence[int], take: Take, places: Sequence[int], found: Sequence[list[Hypothesis]]) -> None:
+    """Hand on what was found for the sentences at these places, by their numbers elsewhere."""
+    take([numbers[place] for place in places], found)
 
 
 def rectangle(sequences: list[list[int]], device: torch.device) -> tuple[Tensor, Padded]:

@@ -19,7 +19,7 @@ from regard.models.transformer import DecoderLayer, Transformer
 from regard.nn import kernels
 from regard.nn.alignment import Source
 from regard.nn.cache import Memory, Past, future
-from regard.nn.layout import Layout, Packed
+from regard.nn.layout import Layout, Packed, send
 from regard.nn.linear import linear
 
 
@@ -61,16 +61,17 @@ class ModelStep(ABC):
         elif self.barred.shape[2] < layout.size:
             self.lengthen(layout.size)
         src = torch.from_numpy(np.fromiter(chain.from_iterable(sources), np.int64))
-        self.take_in(slots, src.to(slots.device), layout.to(slots.device))
+        self.take_in(slots, send(src, slots.device), layout.to(slots.device))
 
     def take_in(self, slots: Tensor, src: Tensor, layout: Layout) -> None:
         """Encode sources, in `layout`, into slots that have room for them."""
         memory = self.network.encode(src, layout)
-        self.barred[slots] = -torch.inf
+        self.barred.index_fill_(0, slots, -torch.inf)
         self.barred[slots, :, : layout.size] = self.barred.new_zeros(layout.mask.shape).masked_fill_(
             ~layout.mask, -torch.inf
         )[:, None]
-        self.attended[slots] = (self.barred[slots] == -torch.inf).to(self.attended.dtype)
+        if self.watched is not None:
+            self.attended[slots] = (self.barred[slots] == -torch.inf).to(self.attended.dtype)
         self.lengths[slots] = layout.lengths
         self.put(slots, memory, layout)
 

@@ -122,8 +122,12 @@ class Memory:
 
     def enter(self, slots: Tensor, source: Tensor, layout: Layout) -> None:
         """Put encoded sources, (…, D) in `layout`, into slots."""
-        for kept, new in zip((self.k, self.v), self.attention.keys_and_values(source, layout), strict=True):
-            kept[slots, :, : layout.size] = new
+        for kept, part in ((self.k, self.attention.w_k), (self.v, self.attention.w_v)):
+            new = linear(source, part.weight, part.bias).unflatten(-1, (self.attention.n_heads, -1))
+            if layout.offsets is None:
+                kept[slots, :, : layout.size] = new.transpose(1, 2)
+            else:  # each position to its place: what lies beyond a source, nobody looks at
+                kept[layout.spread(slots), :, layout.positions] = new
 
     def by_kernel(self, x: Tensor, lengths: Tensor) -> Tensor:
         """x: (R, D)   lengths: (B,), of the sources"""

@@ -20,6 +20,11 @@ from regard.nn.masks import length_mask
 ALIGNED = 64  # matrix products like row counts that are multiples of this
 
 
+def send(x: Tensor, device: torch.device) -> Tensor:
+    """x on a device, on its way there while the host goes on."""
+    return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" and not x.is_cuda else x.to(device)
+
+
 class Layout(Protocol):
     """What blocks may ask of a layout."""
 
@@ -312,7 +317,8 @@ class Packed:
         )  # fmt: skip
 
     def to(self, device: torch.device) -> Packed:
-        return Packed(self.offsets.to(device), self.positions.to(device), self.slots.to(device), self.size, self.full)
+        offsets, positions, slots = (send(part, device) for part in (self.offsets, self.positions, self.slots))
+        return Packed(offsets, positions, slots, self.size, self.full)
 
     def led(self) -> Packed:
         # Empty sequences get their position too: how many positions there are depends on tensor shapes alone.

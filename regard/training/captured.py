@@ -43,6 +43,8 @@ class Captured(Generic[B]):
         # Recordings share their memory: they never run at the same time, and nothing in it outlives a replay but loss
         # and gradients, which each keeps for itself.
         self.pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
+        # One stream for all: memory that was freed on one is not used again on another.
+        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self.lent = False  # whether the parameters' gradients are a recording's own
 
     def gradient(self, batch: B, n_tokens: int) -> Tensor:
@@ -81,9 +83,9 @@ class Captured(Generic[B]):
 
     def record(self, batch: B) -> Recording[B]:
         """Do the work once by hand, which compiles kernels and fills caches, and once more for the record."""
-        device = self.scale.device
+        device, stream = self.scale.device, self.stream
+        assert stream is not None
         here = each_tensor(batch, lambda tensor: tensor.to(device, copy=True))
-        stream = torch.cuda.Stream(device)
         buffers = list(self.model.buffers())
         before = [buffer.clone() for buffer in buffers]  # running means, say, which the batch must move once only
         with torch.random.fork_rng([device]):

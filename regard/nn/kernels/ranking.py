@@ -32,11 +32,15 @@ def chunk_kernel(
     blocks = chunk * BLOCKS + tl.arange(0, BLOCKS)
     tokens = blocks[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
     x = tl.load(logits + row * stride + tokens, tokens < V, -float("inf")).to(tl.float32)
-    top = tl.max(tl.max(x, axis=1), axis=0)
+    tops = tl.max(x, axis=1)
+    top = tl.max(tops, axis=0)
     base = tl.maximum(top, -1e30)  # of a chunk in which nothing is possible
     tl.store(highest + row * CHUNKS + chunk, top)
     tl.store(sums + row * CHUNKS + chunk, tl.sum(tl.sum(tl.exp(x - base), axis=1), axis=0))
-    tl.store(maxima + row * N + blocks, tl.max(barred(x, tokens, b0, b1, b2, b3), axis=1), blocks < N)
+    size: tl.constexpr = BLOCKS * BLOCK
+    if (b0 // size == chunk) | (b1 // size == chunk) | (b2 // size == chunk) | (b3 // size == chunk):
+        tops = tl.max(barred(x, tokens, b0, b1, b2, b3), axis=1)  # here alone: it costs as much as all the rest
+    tl.store(maxima + row * N + blocks, tops, blocks < N)
 
 
 @triton.jit
@@ -53,23 +57,21 @@ def rank_kernel(
     tl.store(totals + row, tl.log(tl.sum(terms, axis=0)) + base)
     blocks, lines, inside = tl.arange(0, NP), tl.arange(0, KP), tl.arange(0, BLOCK)
     left = tl.load(maxima + row * N + blocks, blocks < N, -float("inf"))
-    x = tl.full([KP, BLOCK], -float("inf"), tl.float32)
-    tokens = tl.zeros([KP, BLOCK], tl.int32)
+    found, ends = tl.zeros([KP], tl.int32), tl.zeros([KP], tl.int32)
     for i in range(0, k):
         block = tl.argmax(left, axis=0)
         end = tl.where(tl.max(left, axis=0) > -float("inf"), V, 0)  # nothing is read where no block is left
         left = tl.where(blocks == block, -float("inf"), left)
-        here = block * BLOCK + inside
-        read = tl.load(logits + row * stride + here, here < end, -float("inf")).to(tl.float32)
-        this = (lines == i)[:, None]
-        x = tl.where(this, barred(read, here, b0, b1, b2, b3)[None, :], x)
-        tokens = tl.where(this, here[None, :], tokens)
-    flat, names = tl.reshape(x, [KP * BLOCK]), tl.reshape(tokens, [KP * BLOCK])
+        found, ends = tl.where(lines == i, block, found), tl.where(lines == i, end, ends)
+    tokens = found[:, None] * BLOCK + inside[None, :]
+    x = tl.load(logits + row * stride + tokens, tokens < ends[:, None], -float("inf")).to(tl.float32)
+    flat = tl.reshape(barred(x, tokens, b0, b1, b2, b3), [KP * BLOCK])
     places = tl.arange(0, KP * BLOCK)
     for i in range(0, k):
         best = tl.argmax(flat, axis=0)
+        block = tl.sum(tl.where(lines == best // BLOCK, found, 0), axis=0)
         tl.store(values + row * k + i, tl.max(flat, axis=0))
-        tl.store(chosen + row * k + i, tl.sum(tl.where(places == best, names, 0), axis=0).to(tl.int64))
+        tl.store(chosen + row * k + i, (block * BLOCK + best % BLOCK).to(tl.int64))
         flat = tl.where(places == best, -float("inf"), flat)
 
 
@@ -90,11 +92,11 @@ def ranked(logits: Tensor, banned: tuple[int, ...], k: int) -> tuple[Tensor, Ten
         V=V, N=N, CHUNKS=chunks, BLOCKS=BLOCKS, BLOCK=BLOCK, num_warps=4,
     )  # fmt: skip
     values, tokens = torch.empty(n, k, device=device), torch.empty(n, k, dtype=torch.long, device=device)
-    totals = torch.empty(n, device=device)
+    totals, lines = torch.empty(n, device=device), triton.next_power_of_2(k)
     rank_kernel[(n,)](
         rows, maxima, highest, sums, values, tokens, totals, *b, k, rows.stride(0),
         V=V, N=N, NP=triton.next_power_of_2(N), CHUNKS=chunks, CP=triton.next_power_of_2(chunks),
-        KP=triton.next_power_of_2(k), BLOCK=BLOCK, num_warps=4,
+        KP=lines, BLOCK=BLOCK, num_warps=max(1, lines // 8),  # of one warp no thread waits for another
     )  # fmt: skip
     shape = logits.shape[:-1]
     return values.view(*shape, k), tokens.view(*shape, k), totals.view(shape)

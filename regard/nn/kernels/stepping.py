@@ -2,13 +2,12 @@
 
 To what was produced torch's way is a batched product for the weights, a softmax, another product, two writes of the new
 keys and values, and a copy of everything kept whenever hypotheses change places. Here one pass does all of it
-(`step_kernel`): a program has one head of one hypothesis, writes its new key and value, and reads the kept ones where
-they lie. Which hypothesis of its slot each of them was written by, a table says (`ancestors`), so that nothing is ever
-moved but the table.
+(`step_kernel`): it writes the new keys and values, and reads the kept ones where they lie. Which hypothesis of its slot
+each of them was written by, a table says (`ancestors`), so that nothing is ever moved but the table.
 
-The source is the same for all hypotheses of a slot, so a program has one head of all of them (`source_kernel`) and
-reads the slot's keys and values once. They are the rows of a matrix product. A matrix unit takes 16 rows or more; those
-that stand for nobody cost less than sums across threads would, which products number by number need.
+A program has one head of all hypotheses of a slot. What several of them descend from, or the source, which is the same
+for all (`source_kernel`), it reads once. They are the rows of a matrix product. A matrix unit takes 16 rows or more;
+those that stand for nobody cost less than sums across threads would, which products number by number need.
 
 How many keys there are is read from memory, so one recording serves all lengths.
 """
@@ -26,48 +25,58 @@ from regard.nn.kernels.attention import tile
 
 KEYS = 32  # that a program looks at together, where a head is not too wide
 HYPOTHESES = 16  # of a slot that a program has together
-TILE = 8192  # bytes of keys, or of values, that a program looks at together
+WRITERS = 4  # hypotheses whose kept keys a program looks at together
+TILE = 8192  # bytes of keys, or of values, that a program looks at together, of one writer
 
 
 @triton.jit
 def step_kernel(
     new, k, v, ancestors, positions, out, scale, room, stride,
     H: tl.constexpr, W: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr, PK: tl.constexpr, PV: tl.constexpr,
-    KEYS: tl.constexpr,
+    PW: tl.constexpr, WRITERS: tl.constexpr, KEYS: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
-    """new: (R, stride), the queries of all heads, behind them the new keys and values."""
-    row, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    """new: (R, stride), the queries of all heads, behind them the new keys and values; scale holds log₂ e. Where
+    W > PW, several programs share a slot."""
+    slot, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    hypotheses = tl.program_id(2) * PW + tl.arange(0, PW)
     at_k, at_v = tl.arange(0, PK), tl.arange(0, PV)
-    in_k, in_v = at_k < DK, at_v < DV
-    new += row * stride
-    q = tl.load(new + head * DK + at_k, in_k, 0.0).to(tl.float32) * scale
-    key = tl.load(new + (H + head) * DK + at_k, in_k, 0.0)
-    value = tl.load(new + 2 * H * DK + head * DV + at_v, in_v, 0.0)
-    n = tl.load(positions + row)
-    place = (row * H + head) * room + n
-    tl.store(k + place * DK + at_k, key, in_k)
-    tl.store(v + place * DV + at_v, value, in_v)
-    highest = tl.sum(q * key.to(tl.float32), axis=0)
-    total = highest * 0.0 + 1.0
+    real, in_k, in_v = hypotheses < W, at_k < DK, at_v < DV
+    here_k, here_v = real[:, None] & in_k[None, :], real[:, None] & in_v[None, :]
+    rows = slot * W + hypotheses
+    own = new + rows[:, None] * stride
+    q = tl.load(own + head * DK + at_k[None, :], here_k, 0.0)
+    key = tl.load(own + (H + head) * DK + at_k[None, :], here_k, 0.0)
+    value = tl.load(own + 2 * H * DK + head * DV + at_v[None, :], here_v, 0.0)
+    n = tl.load(positions + slot * W).to(tl.int32)
+    place = ((rows * H + head) * room + n)[:, None]
+    tl.store(k + place * DK + at_k[None, :], key, here_k)
+    tl.store(v + place * DV + at_v[None, :], value, here_v)
+    highest = tl.sum(q.to(tl.float32) * key.to(tl.float32), axis=1) * scale
+    total = tl.full([PW], 1.0, tl.float32)
     context = value.to(tl.float32)
+    queries = q.to(k.dtype.element_ty)
+    cells = tl.arange(0, WRITERS * KEYS)
     for first in range(0, n, KEYS):
-        keys = first + tl.arange(0, KEYS)
-        there = keys < n
-        writer = row
-        if W > 1:
-            writer = row // W * W + tl.load(ancestors + row * room + keys, there, 0)
-        places = (writer * H + head) * room + keys
-        k_tile = tl.load(k + places[:, None] * DK + at_k[None, :], there[:, None] & in_k[None, :], 0.0)
-        scores = tl.where(there, tl.sum(k_tile.to(tl.float32) * q[None, :], axis=1), -float("inf"))
-        new_highest = tl.maximum(highest, tl.max(scores, axis=0))
-        weights = tl.exp(scores - new_highest)
-        fading = tl.exp(highest - new_highest)
-        v_tile = tl.load(v + places[:, None] * DV + at_v[None, :], there[:, None] & in_v[None, :], 0.0)
-        context = context * fading + tl.sum(weights[:, None] * v_tile.to(tl.float32), axis=0)
-        total = total * fading + tl.sum(weights, axis=0)
-        highest = new_highest
-    context = context / total
-    tl.store(out + (row * H + head) * DV + at_v, context.to(out.dtype.element_ty), in_v)
+        for writer in range(0, W, WRITERS):
+            keys, writers = first + cells % KEYS, writer + cells // KEYS
+            there = (keys < n) & (writers < W)
+            seen = real[:, None] & there[None, :]
+            if W > 1:
+                seen &= tl.load(ancestors + rows[:, None] * room + keys[None, :], seen, -1) == writers[None, :]
+                there = tl.max(seen.to(tl.int32), axis=0) > 0  # what nobody here descends from is not read
+            places = (((slot * W + writers) * H + head) * room + keys)[:, None]
+            k_tile = tl.load(k + places * DK + at_k[None, :], there[:, None] & in_k[None, :], 0.0)
+            v_tile = tl.load(v + places * DV + at_v[None, :], there[:, None] & in_v[None, :], 0.0)
+            scores = tl.dot(queries, tl.trans(k_tile), input_precision=EXACT) * scale
+            scores = tl.where(seen, scores, -float("inf"))
+            new_highest = tl.maximum(highest, tl.max(scores, axis=1))
+            weights = tl.exp2(scores - new_highest[:, None])
+            fading = tl.exp2(highest - new_highest)
+            context = context * fading[:, None] + tl.dot(weights.to(v_tile.dtype), v_tile, input_precision=EXACT)
+            total = total * fading + tl.sum(weights, axis=1)
+            highest = new_highest
+    places = (rows * H + head)[:, None] * DV + at_v[None, :]
+    tl.store(out + places, (context / total[:, None]).to(out.dtype.element_ty), here_v)
 
 
 @triton.jit
@@ -116,10 +125,10 @@ def past_attention(projected: Tensor, k: Tensor, v: Tensor, ancestors: Tensor, p
     """
     (R, H, room, d_k), d_v = k.shape, v.shape[-1]
     out = projected.new_empty(R, H * d_v)
-    step_kernel[(R, H)](
-        projected, k, v, ancestors, positions, out, 1 / math.sqrt(d_k), room, projected.stride(0),
-        H=H, W=beam, DK=d_k, DV=d_v, PK=triton.next_power_of_2(d_k), PV=triton.next_power_of_2(d_v), KEYS=KEYS,
-        num_warps=1,
+    writers = min(WRITERS, triton.next_power_of_2(beam))
+    step_kernel[(R // beam, H, triton.cdiv(beam, HYPOTHESES))](
+        projected, k, v, ancestors, positions, out, math.log2(math.e) / math.sqrt(d_k), room, projected.stride(0),
+        W=beam, WRITERS=writers, num_warps=writers, **shape_of(k, v),
     )  # fmt: skip
     return out
 
@@ -131,11 +140,22 @@ def memory_attention(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, beam: int
     """
     (B, H, S, d_k), d_v = k.shape, v.shape[-1]
     out = q.new_empty(len(q), H * d_v)
-    head_bytes = tile(max(d_k, d_v)) * k.element_size()
     source_kernel[(B, H, triton.cdiv(beam, HYPOTHESES))](
         q, k, v, lengths, out, math.log2(math.e) / math.sqrt(d_k), S, q.stride(0),
-        H=H, W=beam, DK=d_k, DV=d_v, PK=tile(d_k), PV=tile(d_v), PW=HYPOTHESES,
-        KEYS=max(16, min(KEYS, TILE // head_bytes)), EXACT="ieee" if k.dtype == torch.float32 else "tf32",
-        num_warps=max(1, min(4, head_bytes // 128)), num_stages=1,
+        W=beam, num_warps=max(1, min(4, head_bytes(k, v) // 128)), num_stages=1, **shape_of(k, v),
     )  # fmt: skip
     return out
+
+
+def shape_of(k: Tensor, v: Tensor) -> dict[str, int | str]:
+    """What both kernels are compiled for."""
+    d_k, d_v = k.shape[-1], v.shape[-1]
+    return {
+        "H": k.shape[1], "DK": d_k, "DV": d_v, "PK": tile(d_k), "PV": tile(d_v), "PW": HYPOTHESES,
+        "KEYS": max(16, min(KEYS, TILE // head_bytes(k, v))), "EXACT": "ieee" if k.dtype == torch.float32 else "tf32",
+    }  # fmt: skip
+
+
+def head_bytes(k: Tensor, v: Tensor) -> int:
+    """Of a key or a value, the wider of them."""
+    return tile(max(k.shape[-1], v.shape[-1])) * k.element_size()
