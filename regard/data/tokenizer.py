@@ -28,7 +28,7 @@ from regard.errors import RegardError
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 SYMBOLS = {"pad": PAD, "bos": BOS, "eos": EOS}
 LANGUAGE = re.compile(r">>[^<>]+<<")  # what stands before a sentence for a model of several target languages
-FEW = 32  # sentences, for which SentencePiece's threads would take longer to be made than to help
+FEW = 32  # sentences that a thread of SentencePiece's is worth, which is made anew for every call
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,7 @@ class Tokenizer:
         """Each sentence as its tokens and the end symbol. 0 threads: as many as there are cores."""
         threads = threads or os.cpu_count() or 1
         if self.vocabulary is None:
-            ids: list[list[int]] = each(self.processor.encode, sentences, threads)
-            return [[*sentence, EOS] for sentence in ids]
+            return each(self.processor.encode, sentences, threads, add_eos=True)
         codes, texts = self.languages(sentences)
         # As text: a letter that this model does not know may be a piece of the vocabulary, by the other language.
         pieces: list[list[str]] = each(self.processor.encode, texts, threads, out_type=str)
@@ -117,9 +116,9 @@ class Tokenizer:
 
     def decode_all(self, sequences: Sequence[Sequence[int]]) -> list[str]:
         """The text of each."""
-        shown = [[token for token in tokens if token > EOS] for tokens in sequences]
-        if self.vocabulary is None:
-            return each(self.processor.decode, shown, os.cpu_count() or 1)
+        if self.vocabulary is None:  # it leaves the symbols out itself
+            return each(self.processor.decode, sequences, os.cpu_count() or 1)
+        shown = ([token for token in tokens if token > EOS] for tokens in sequences)
         return [str(self.processor.decode_pieces(self.pieces(tokens))) for tokens in shown]
 
     def pieces(self, tokens: Sequence[int]) -> list[str]:
@@ -168,11 +167,10 @@ class Tokenizer:
 
 
 def each(convert: Callable[..., Any], sentences: Sequence[Any], threads: int, **options: Any) -> list[Any]:
-    """What SentencePiece makes of each sentence: of few one by one, of many with threads, which it makes anew for every
-    call."""
+    """What SentencePiece makes of each sentence: of few one by one, of many with as many threads as they are worth."""
     if len(sentences) < FEW:
         return [convert(sentence, **options) for sentence in sentences]
-    converted: list[Any] = convert(list(sentences), num_threads=threads, **options)
+    converted: list[Any] = convert(list(sentences), num_threads=min(threads, len(sentences) // FEW), **options)
     return converted
 
 

@@ -17,7 +17,7 @@ from regard.decode.state import Hypothesis, Leaving, SearchOptions, State
 from regard.decode.step import Constraint, Sampler, Step, advance
 from regard.nn.layout import send
 
-PIECE = 256  # sentences whose results are read while the device makes a step
+PIECE = 128  # sentences whose results are read while the device makes a step
 
 Take = Callable[[Sequence[int], Sequence[list[Hypothesis]]], None]
 """Gets sentences, by number, and what was found for them, as soon as it is there."""
@@ -123,8 +123,11 @@ def work(
     waiting, steps = list(range(len(limits)))[::-1], [0] * n
     leaving: deque[tuple[list[int], Leaving, int]] = deque()  # sentences that are done and have not been read yet
 
-    def read() -> None:
+    def read(most: int) -> None:
         sentences, results, first = leaving.popleft()
+        if len(sentences) > most:
+            leaving.appendleft((sentences[most:], results, first + most))
+            sentences = sentences[:most]
         new = results.hypotheses(first, first + len(sentences))
         for sentence, hypotheses in zip(sentences, new, strict=True):
             found[sentence] = hypotheses
@@ -149,7 +152,7 @@ def work(
         steps = [count + 1 for count in steps]
         bench.advance(max(steps))
         if leaving:  # the device has something to do meanwhile
-            read()
+            read(PIECE)
         over = bench.done()  # of a sentence that has just entered nothing is known yet, where that comes late
         done = [
             slot for slot, sentence in enumerate(inside)
@@ -158,8 +161,7 @@ def work(
         if waiting and 4 * len(done) < working:  # a few new sentences at a time are not worth a pass of the encoder
             continue
         if done:
-            results, sentences = state.leave(done), [s for slot in done if (s := inside[slot]) is not None]
-            leaving.extend((sentences[first : first + PIECE], results, first) for first in range(0, len(done), PIECE))
+            leaving.append(([s for slot in done if (s := inside[slot]) is not None], state.leave(done), 0))
         for slot in done:
             inside[slot] = None
         if progress and done:
@@ -174,5 +176,5 @@ def work(
                 for part in parts:
                     part.keep(kept)
     while leaving:
-        read()
+        read(n)
     return found

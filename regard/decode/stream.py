@@ -7,7 +7,7 @@ import os
 import select
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import IO, Any
 
@@ -60,7 +60,7 @@ class LineFormat:
         puts into its text becomes a space, but for JSON, which can write it."""
         if self.as_json:
             return json.dumps(self.record(best, links), ensure_ascii=False)
-        best = [replace(one, text=one.text.replace("\n", " ")) for one in best]
+        best = [one._replace(text=one.text.replace("\n", " ")) for one in best]
         if self.n_best > 1:
             fields = [[str(number), one.text, f"{one.score:.4f}"] for one in best]
             return "\n".join(" ||| ".join([*row, *links[i : i + 1]]) for i, row in enumerate(fields))

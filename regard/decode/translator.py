@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, ClassVar, overload
+from typing import Any, ClassVar, NamedTuple, overload
 
 import numpy as np
 import torch
@@ -39,9 +39,8 @@ from regard.nn.attention import attentions, capture, recording
 from regard.nn.layout import Packed, Padded
 
 
-@dataclass(frozen=True)
-class Translation:
-    """One translation of one sentence."""
+class Translation(NamedTuple):
+    """One translation of one sentence. A tuple, as hypotheses are."""
 
     source: str
     text: str

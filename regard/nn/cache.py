@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.nn import kernels
 from regard.nn.attention import MultiHeadAttention
 from regard.nn.layout import Layout
 from regard.nn.linear import derived, linear, product_type
@@ -46,6 +47,16 @@ def future(positions: Tensor, longest: int, n_heads: int) -> Tensor:
     """−∞ on the keys that come after a query, 0 on others. positions: (R, Q), below `longest` → (R·H, Q, longest)"""
     later = torch.arange(longest, device=positions.device) > positions[:, :, None]
     return torch.where(later, -torch.inf, 0.0).repeat_interleave(n_heads, 0)
+
+
+def put(new: Tensor, kept: Tensor, slots: Tensor, positions: Tensor) -> None:
+    """kept[slots[i], :, positions[i]] = new[i]   new: (total, H·d)   kept: (B, H, S, d)"""
+    if kernels.usable(kept):
+        from regard.nn.kernels.stepping import put as by_kernel
+
+        by_kernel(new, kept, slots, positions)
+    else:
+        kept[slots, :, positions] = new.unflatten(-1, (kept.shape[1], -1))
 
 
 class Past:
@@ -123,11 +134,11 @@ class Memory:
     def enter(self, slots: Tensor, source: Tensor, layout: Layout) -> None:
         """Put encoded sources, (…, D) in `layout`, into slots."""
         for kept, part in ((self.k, self.attention.w_k), (self.v, self.attention.w_v)):
-            new = linear(source, part.weight, part.bias).unflatten(-1, (self.attention.n_heads, -1))
+            new = linear(source, part.weight, part.bias)
             if layout.offsets is None:
-                kept[slots, :, : layout.size] = new.transpose(1, 2)
+                kept[slots, :, : layout.size] = new.unflatten(-1, (self.attention.n_heads, -1)).transpose(1, 2)
             else:  # each position to its place: what lies beyond a source, nobody looks at
-                kept[layout.spread(slots), :, layout.positions] = new
+                put(new, kept, layout.spread(slots), layout.positions)
 
     def by_kernel(self, x: Tensor, lengths: Tensor) -> Tensor:
         """x: (R, D)   lengths: (B,), of the sources"""

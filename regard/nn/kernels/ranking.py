@@ -16,6 +16,7 @@ BLOCK = 128  # tokens of which the largest stands for all
 BLOCKS = 32  # of a chunk
 MOST_BANNED = 4
 MOST = 64  # that can be asked for
+LOG2E = tl.constexpr(1.4426950408889634)
 
 
 @triton.jit
@@ -29,15 +30,18 @@ def chunk_kernel(
     V: tl.constexpr, N: tl.constexpr, CHUNKS: tl.constexpr, BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row, chunk = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    size: tl.constexpr = BLOCKS * BLOCK
     blocks = chunk * BLOCKS + tl.arange(0, BLOCKS)
     tokens = blocks[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
-    x = tl.load(logits + row * stride + tokens, tokens < V, -float("inf")).to(tl.float32)
+    if (chunk + 1) * size <= V:
+        x = tl.load(logits + row * stride + tokens).to(tl.float32)
+    else:
+        x = tl.load(logits + row * stride + tokens, tokens < V, -float("inf")).to(tl.float32)
     tops = tl.max(x, axis=1)
     top = tl.max(tops, axis=0)
-    base = tl.maximum(top, -1e30)  # of a chunk in which nothing is possible
+    base = tl.maximum(top, -1e30) * LOG2E  # of a chunk in which nothing is possible
     tl.store(highest + row * CHUNKS + chunk, top)
-    tl.store(sums + row * CHUNKS + chunk, tl.sum(tl.sum(tl.exp(x - base), axis=1), axis=0))
-    size: tl.constexpr = BLOCKS * BLOCK
+    tl.store(sums + row * CHUNKS + chunk, tl.sum(tl.sum(tl.exp2(x * LOG2E - base), axis=1), axis=0))
     if (b0 // size == chunk) | (b1 // size == chunk) | (b2 // size == chunk) | (b3 // size == chunk):
         tops = tl.max(barred(x, tokens, b0, b1, b2, b3), axis=1)  # here alone: it costs as much as all the rest
     tl.store(maxima + row * N + blocks, tops, blocks < N)

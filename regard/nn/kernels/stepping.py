@@ -5,11 +5,14 @@ keys and values, and a copy of everything kept whenever hypotheses change places
 (`step_kernel`): it writes the new keys and values, and reads the kept ones where they lie. Which hypothesis of its slot
 each of them was written by, a table says (`ancestors`), so that nothing is ever moved but the table.
 
-A program has one head of all hypotheses of a slot. What several of them descend from, or the source, which is the same
-for all (`source_kernel`), it reads once. They are the rows of a matrix product. A matrix unit takes 16 rows or more;
-those that stand for nobody cost less than sums across threads would, which products number by number need.
+A program has one head of several hypotheses of a slot and one warp. What they descend from is the same for most of
+them, most of the way: the second time it is read from near by. Four hypotheses and eight positions at a time were
+fastest of what was tried, up to twice as fast as a program for each hypothesis (docs/log.md).
 
-How many keys there are is read from memory, so one recording serves all lengths.
+The source is the same for all hypotheses of a slot (`source_kernel`): they are the rows of a matrix product with its
+keys. A matrix unit takes 16 rows or more; those that stand for nobody cost less than sums across threads would.
+
+Sources enter by `put_kernel`. How many keys there are is read from memory, so one recording serves all lengths.
 """
 
 from __future__ import annotations
@@ -23,17 +26,19 @@ from torch import Tensor
 
 from regard.nn.kernels.attention import tile
 
-KEYS = 32  # that a program looks at together, where a head is not too wide
+KEYS = 32  # of a source that a program looks at together, where a head is not too wide
 HYPOTHESES = 16  # of a slot that a program has together
-WRITERS = 4  # hypotheses whose kept keys a program looks at together
-TILE = 8192  # bytes of keys, or of values, that a program looks at together, of one writer
+TILE = 8192  # bytes of keys, or of values, that a program looks at together
+TOGETHER = 4  # hypotheses that a program has together where each has a past of its own …
+POSITIONS = 16  # … and the positions it looks at together, at most …
+NUMBERS = 2048  # … so that their keys are at most so many numbers
 
 
 @triton.jit
 def step_kernel(
     new, k, v, ancestors, positions, out, scale, room, stride,
     H: tl.constexpr, W: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr, PK: tl.constexpr, PV: tl.constexpr,
-    PW: tl.constexpr, WRITERS: tl.constexpr, KEYS: tl.constexpr, EXACT: tl.constexpr,
+    PW: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
     """new: (R, stride), the queries of all heads, behind them the new keys and values; scale holds log₂ e. Where
     W > PW, several programs share a slot."""
@@ -44,37 +49,32 @@ def step_kernel(
     here_k, here_v = real[:, None] & in_k[None, :], real[:, None] & in_v[None, :]
     rows = slot * W + hypotheses
     own = new + rows[:, None] * stride
-    q = tl.load(own + head * DK + at_k[None, :], here_k, 0.0)
+    q = tl.load(own + head * DK + at_k[None, :], here_k, 0.0).to(tl.float32) * scale
     key = tl.load(own + (H + head) * DK + at_k[None, :], here_k, 0.0)
     value = tl.load(own + 2 * H * DK + head * DV + at_v[None, :], here_v, 0.0)
     n = tl.load(positions + slot * W).to(tl.int32)
     place = ((rows * H + head) * room + n)[:, None]
     tl.store(k + place * DK + at_k[None, :], key, here_k)
     tl.store(v + place * DV + at_v[None, :], value, here_v)
-    highest = tl.sum(q.to(tl.float32) * key.to(tl.float32), axis=1) * scale
+    highest = tl.sum(q * key.to(tl.float32), axis=1)
     total = tl.full([PW], 1.0, tl.float32)
     context = value.to(tl.float32)
-    queries = q.to(k.dtype.element_ty)
-    cells = tl.arange(0, WRITERS * KEYS)
     for first in range(0, n, KEYS):
-        for writer in range(0, W, WRITERS):
-            keys, writers = first + cells % KEYS, writer + cells // KEYS
-            there = (keys < n) & (writers < W)
-            seen = real[:, None] & there[None, :]
-            if W > 1:
-                seen &= tl.load(ancestors + rows[:, None] * room + keys[None, :], seen, -1) == writers[None, :]
-                there = tl.max(seen.to(tl.int32), axis=0) > 0  # what nobody here descends from is not read
-            places = (((slot * W + writers) * H + head) * room + keys)[:, None]
-            k_tile = tl.load(k + places * DK + at_k[None, :], there[:, None] & in_k[None, :], 0.0)
-            v_tile = tl.load(v + places * DV + at_v[None, :], there[:, None] & in_v[None, :], 0.0)
-            scores = tl.dot(queries, tl.trans(k_tile), input_precision=EXACT) * scale
-            scores = tl.where(seen, scores, -float("inf"))
-            new_highest = tl.maximum(highest, tl.max(scores, axis=1))
-            weights = tl.exp2(scores - new_highest[:, None])
-            fading = tl.exp2(highest - new_highest)
-            context = context * fading[:, None] + tl.dot(weights.to(v_tile.dtype), v_tile, input_precision=EXACT)
-            total = total * fading + tl.sum(weights, axis=1)
-            highest = new_highest
+        keys = first + tl.arange(0, KEYS)
+        there = real[:, None] & (keys < n)[None, :]
+        writers = rows[:, None]
+        if W > 1:
+            writers = slot * W + tl.load(ancestors + rows[:, None] * room + keys[None, :], there, 0)
+        places = ((writers * H + head) * room + keys[None, :])[:, :, None]
+        k_tile = tl.load(k + places * DK + at_k[None, None, :], there[:, :, None] & in_k[None, None, :], 0.0)
+        v_tile = tl.load(v + places * DV + at_v[None, None, :], there[:, :, None] & in_v[None, None, :], 0.0)
+        scores = tl.where(there, tl.sum(k_tile.to(tl.float32) * q[:, None, :], axis=2), -float("inf"))
+        new_highest = tl.maximum(highest, tl.max(scores, axis=1))
+        weights = tl.exp2(scores - new_highest[:, None])
+        fading = tl.exp2(highest - new_highest)
+        context = context * fading[:, None] + tl.sum(weights[:, :, None] * v_tile.to(tl.float32), axis=1)
+        total = total * fading + tl.sum(weights, axis=1)
+        highest = new_highest
     places = (rows * H + head)[:, None] * DV + at_v[None, :]
     tl.store(out + places, (context / total[:, None]).to(out.dtype.element_ty), here_v)
 
@@ -117,6 +117,26 @@ def source_kernel(
     tl.store(out + places, context.to(out.dtype.element_ty), real[:, None] & in_v[None, :])
 
 
+@triton.jit
+def put_kernel(new, kept, slots, positions, room, stride, H: tl.constexpr, D: tl.constexpr, P: tl.constexpr):
+    """A program has one position: new: (total, stride), all heads of a position side by side."""
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, P)
+    numbers = tl.load(new + row * stride + at, at < H * D, 0.0)
+    places = (tl.load(slots + row) * H + at // D) * room + tl.load(positions + row)
+    tl.store(kept + places * D + at % D, numbers, at < H * D)
+
+
+def put(new: Tensor, kept: Tensor, slots: Tensor, positions: Tensor) -> None:
+    """kept[slots[i], :, positions[i]] = new[i], with one write for what lies side by side.
+
+    new: (total, H·d)   kept: (B, H, S, d)   slots, positions: (total,)
+    """
+    _, H, S, d = kept.shape
+    size = triton.next_power_of_2(H * d)
+    put_kernel[(len(new),)](new, kept, slots, positions, S, new.stride(0), H=H, D=d, P=size, num_warps=1)
+
+
 def past_attention(projected: Tensor, k: Tensor, v: Tensor, ancestors: Tensor, positions: Tensor, beam: int) -> Tensor:
     """softmax(q Kᵀ / √d_k) V over the kept positions and the new one, which is written behind them.
 
@@ -125,10 +145,11 @@ def past_attention(projected: Tensor, k: Tensor, v: Tensor, ancestors: Tensor, p
     """
     (R, H, room, d_k), d_v = k.shape, v.shape[-1]
     out = projected.new_empty(R, H * d_v)
-    writers = min(WRITERS, triton.next_power_of_2(beam))
-    step_kernel[(R // beam, H, triton.cdiv(beam, HYPOTHESES))](
+    PW, PK, PV = (triton.next_power_of_2(size) for size in (min(beam, TOGETHER), d_k, d_v))
+    step_kernel[(R // beam, H, triton.cdiv(beam, PW))](
         projected, k, v, ancestors, positions, out, math.log2(math.e) / math.sqrt(d_k), room, projected.stride(0),
-        W=beam, WRITERS=writers, num_warps=writers, **shape_of(k, v),
+        H=H, W=beam, DK=d_k, DV=d_v, PK=PK, PV=PV, PW=PW,
+        KEYS=max(1, min(POSITIONS, NUMBERS // (PW * max(PK, PV)))), num_warps=1,
     )  # fmt: skip
     return out
 
@@ -140,22 +161,11 @@ def memory_attention(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, beam: int
     """
     (B, H, S, d_k), d_v = k.shape, v.shape[-1]
     out = q.new_empty(len(q), H * d_v)
+    head_bytes = tile(max(d_k, d_v)) * k.element_size()
     source_kernel[(B, H, triton.cdiv(beam, HYPOTHESES))](
         q, k, v, lengths, out, math.log2(math.e) / math.sqrt(d_k), S, q.stride(0),
-        W=beam, num_warps=max(1, min(4, head_bytes(k, v) // 128)), num_stages=1, **shape_of(k, v),
+        H=H, W=beam, DK=d_k, DV=d_v, PK=tile(d_k), PV=tile(d_v), PW=HYPOTHESES,
+        KEYS=max(16, min(KEYS, TILE // head_bytes)), EXACT="ieee" if k.dtype == torch.float32 else "tf32",
+        num_warps=max(1, min(4, head_bytes // 128)), num_stages=1,
     )  # fmt: skip
     return out
-
-
-def shape_of(k: Tensor, v: Tensor) -> dict[str, int | str]:
-    """What both kernels are compiled for."""
-    d_k, d_v = k.shape[-1], v.shape[-1]
-    return {
-        "H": k.shape[1], "DK": d_k, "DV": d_v, "PK": tile(d_k), "PV": tile(d_v), "PW": HYPOTHESES,
-        "KEYS": max(16, min(KEYS, TILE // head_bytes(k, v))), "EXACT": "ieee" if k.dtype == torch.float32 else "tf32",
-    }  # fmt: skip
-
-
-def head_bytes(k: Tensor, v: Tensor) -> int:
-    """Of a key or a value, the wider of them."""
-    return tile(max(k.shape[-1], v.shape[-1])) * k.element_size()

@@ -18,12 +18,12 @@ from regard.models.transformer import Transformer
 from regard.nn import kernels
 from regard.nn.cache import attend
 from regard.nn.kernels.ranking import ranked
-from regard.nn.kernels.stepping import HYPOTHESES, KEYS, memory_attention, past_attention
+from regard.nn.kernels.stepping import HYPOTHESES, KEYS, memory_attention, past_attention, put
 
 CPU = torch.device("cpu")
 
 
-@pytest.mark.parametrize(("beam", "d_k", "d_v"), [(1, 8, 8), (3, 12, 10), (4, 16, 16)])
+@pytest.mark.parametrize(("beam", "d_k", "d_v"), [(1, 8, 8), (3, 12, 10), (4, 16, 16), (10, 6, 300)])
 def test_the_past_is_read_where_its_ancestors_wrote_it(beam: int, d_k: int, d_v: int) -> None:
     torch.manual_seed(0)
     B, H, room = 3, 2, KEYS + 20
@@ -48,6 +48,15 @@ def test_the_past_is_read_where_its_ancestors_wrote_it(beam: int, d_k: int, d_v:
         kept_k[row, :, here], kept_v[row, :, here] = key.view(H, d_k), value.view(H, d_v)
     assert torch.equal(k, kept_k), "something else was written"
     assert torch.equal(v, kept_v)
+
+
+def test_every_position_of_a_source_comes_to_its_place() -> None:
+    torch.manual_seed(0)
+    kept, slots, positions = torch.randn(4, 3, 6, 5), torch.tensor([2, 2, 0, 2]), torch.tensor([0, 5, 3, 1])
+    new, expected = torch.randn(4, 15), kept.clone()
+    expected[slots, :, positions] = new.view(4, 3, 5)
+    put(new, kept, slots, positions)
+    assert torch.equal(kept, expected)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)  # the interpreter has no bfloat16 products
