@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +139,7 @@ def test_the_verifier_finds_nothing_here_and_something_when_a_batch_lies(
     honest, misled = Verifier(translator), Verifier(translator)
     honest.check(0, found)
     assert honest.summary().startswith("0 of 20")
-    lie = replace(found[0], target_tokens=found[1].target_tokens, log_prob=found[0].log_prob - 1)
+    lie = found[0]._replace(target_tokens=found[1].target_tokens, log_prob=found[0].log_prob - 1)
     misled.check(0, [lie, *found[1:]])
     assert misled.defects == 1
     assert "line 1:" in misled.summary()
