@@ -5,9 +5,9 @@
 Every kernel, forward and backward, against the same function in float64 on the same values, and the whole model,
 kernels against plain torch: a mismatch beyond what bfloat16 explains ends the script with an error. Most of that is
 compiling, which several processes do at once. Then, alone, the time of attention by sentence length beside torch's
-variable-length kernel and its padded one, and of attention in a step of decoding. Times are those of CUDA graphs'
-replays, so that Python does not count. Tests run the same kernels in Triton's interpreter, which has no products in
-bfloat16.
+variable-length kernel and its padded one, of attention in a step of decoding, and of a recurrent decoder's walk beside
+torch's operations. Times are those of CUDA graphs' replays, so that Python does not count. Tests run the same kernels
+in Triton's interpreter, which has no products in bfloat16.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from copy import deepcopy
 from dataclasses import fields, replace
 from functools import partial
 from itertools import product
@@ -29,10 +30,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.config import TransformerConfig
+from regard.config import RecurrentConfig, TransformerConfig
 from regard.data.tokenizer import Ragged
 from regard.decode.state import SearchOptions, State
 from regard.decode.step import advance
+from regard.models.recurrent import Encoded, PreviousStateDecoder
 from regard.models.transformer import Transformer
 from regard.nn.attention import attention
 from regard.nn.kernels.attention import Heads, Settings, short_attention
@@ -158,6 +160,35 @@ def check_steps(dtype: torch.dtype, beam: int, heads: Heads) -> None:
         exact[:, list(banned)] = -torch.inf
         check(f"ranked, values, {name}, vocabulary {V}", best, exact.topk(2 * beam).values, 1e-6)
         check(f"ranked, tokens, {name}, vocabulary {V}", best, exact.gather(1, tokens), 1e-6)
+
+
+def recurrent_decoder(width: int, sentences: int, longest: int) -> tuple[PreviousStateDecoder, Tensor, Encoded]:
+    """A GRU with additive attention and what it decodes: embeddings (B, T, D), and sources of any length."""
+    config = RecurrentConfig(d_model=width, d_hidden=2 * width, d_align=width, dropout=0.0)
+    lengths = torch.randint(1, longest + 1, (sentences,), device=DEVICE)
+    mask = torch.arange(longest, device=DEVICE) < lengths[:, None]
+
+    def some(*shape: int) -> Tensor:
+        return torch.randn(shape, device=DEVICE, requires_grad=True)
+
+    encoded = Encoded(some(sentences, longest, config.d_memory), mask, some(1, sentences, config.d_memory))
+    return PreviousStateDecoder(config).to(DEVICE), some(sentences, longest, width), encoded
+
+
+def check_walk(width: int) -> None:
+    """A recurrent decoder along the target, in few kernels, against its steps in float64."""
+    decoder, y, encoded = recurrent_decoder(width, 60, 25)
+    exact = deepcopy(decoder).double()
+    exact_y, states, last = (x.detach().double().requires_grad_() for x in (y, encoded.states, encoded.last))
+    ours, expected = decoder(y, encoded), exact(exact_y, Encoded(states, encoded.mask, last))
+    direction = torch.randn_like(ours)
+    check(f"walk, {width}", ours, expected, LIMITS[torch.float32])
+    leaves, exact_leaves = [y, encoded.states, encoded.last], [exact_y, states, last]
+    names = ["y", "states", "last", *(name for name, _ in decoder.named_parameters())]
+    found = torch.autograd.grad(ours, [*leaves, *decoder.parameters()], direction)
+    right = torch.autograd.grad(expected, [*exact_leaves, *exact.parameters()], direction.double())
+    for name, one, other in zip(names, found, right, strict=True):
+        check(f"walk, {width}, gradient of {name}", one, other, LIMITS[torch.float32])
 
 
 class Given:
@@ -371,7 +402,8 @@ def parts() -> list[Callable[[], None]]:
     steps = [partial(check_steps, *case) for case in product(LIMITS, (1, 4, 5, 20), (HEADS, Heads(5, 24, 40)))]
     steps += [partial(check_steps, dtype, 4, heads) for dtype in LIMITS for heads in (Heads(4, 128, 128), WIDE)]
     steps += [partial(check_choices, *case) for case in product((1, 2, 4, 5, 8), ("gnmt", "power"))]
-    return [check_model, check_recordings, check_passes, check_dropout, *steps, *attentions]
+    walks = [partial(check_walk, width) for width in (24, 256, 512)]
+    return [check_model, check_recordings, check_passes, check_dropout, *walks, *steps, *attentions]
 
 
 def outcome(part: Callable[[], None]) -> list[tuple[bool, str, str]]:
@@ -442,6 +474,27 @@ def time_steps() -> str:
     return "\n".join(lines) + "\n"
 
 
+def time_walk() -> str:
+    """Milliseconds of a recurrent decoder forward and backward, 256 sentences of 25 positions; a Markdown table."""
+    from triton.testing import do_bench_cudagraph
+
+    lines = ["| width | kernels | torch's operations |", "|--:|--:|--:|"]
+    for width in (256, 512):
+        decoder, y, encoded = recurrent_decoder(width, 256, 25)
+        direction = torch.randn_like(y)
+
+        def plain(y: Tensor, decoder: PreviousStateDecoder = decoder, encoded: Encoded = encoded) -> Tensor:
+            tops, contexts = zip(*decoder.walk(y, encoded, decoder.move), strict=True)
+            return decoder.output(torch.stack(tops, dim=1), torch.stack(contexts, dim=1), y)
+
+        times = [
+            f"{do_bench_cudagraph(partial(forward_and_backward, system, y, direction), rep=100):.2f}"
+            for system in (partial(decoder, encoded=encoded), plain)
+        ]
+        lines.append(f"| {width} | {' | '.join(times)} |")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, help="folder for kernels.md")
@@ -457,7 +510,7 @@ def main() -> None:
                 failures += [] if right else [name]
     if failures:
         sys.exit(f"{len(failures)} mismatches: {'; '.join(failures)}")
-    table = f"{time_attention()}\n{time_steps()}"
+    table = "\n".join((time_attention(), time_steps(), time_walk()))
     print(table)
     if arguments.out:
         arguments.out.mkdir(parents=True, exist_ok=True)

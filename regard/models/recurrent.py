@@ -28,15 +28,17 @@ from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from regard.config import RecurrentConfig
 from regard.models.encoder_decoder import EncoderDecoder, embeddings
 from regard.models.stepping import KeptSource, ModelStep
-from regard.nn.alignment import ALIGNMENTS, Alignment, Source
+from regard.nn import kernels
+from regard.nn.alignment import ALIGNMENTS, Additive, Alignment, Source
 from regard.nn.dropout import dropout
 from regard.nn.layers import initialise
 from regard.nn.layout import Layout
-from regard.nn.recurrent import PARTS, Recurrence, RecurrentEncoder
+from regard.nn.recurrent import PARTS, Layer, Recurrence, RecurrentEncoder
 
 X = TypeVar("X")
 
@@ -171,8 +173,40 @@ class PreviousStateDecoder(Decoder):
         return config.d_memory, config.d_memory + config.d_model
 
     def forward(self, y: Tensor, encoded: Encoded) -> Tensor:
+        if self.few_kernels(y):
+            return self.output(*self.run(y, encoded), y)
         tops, contexts = zip(*self.walk(y, encoded, self.move), strict=True)
         return self.output(torch.stack(tops, dim=1), torch.stack(contexts, dim=1), y)
+
+    def few_kernels(self, y: Tensor) -> bool:
+        """Whether `regard.nn.kernels.walking` has this kind of cells, and nobody asks for the weights of attention."""
+        plain = len(self.cells.layers) == 1 and self.cell.kind == "gru" and self.cell.weights.w.dtype == torch.float32
+        watched = self.cross_attn is not None and self.cross_attn.record is not None
+        return plain and not watched and kernels.usable(y)
+
+    @property
+    def cell(self) -> Layer:
+        """The lowest."""
+        layer = self.cells.layers[0]
+        assert isinstance(layer, Layer)
+        return layer
+
+    def run(self, y: Tensor, encoded: Encoded) -> tuple[Tensor, Tensor]:
+        """The whole walk, its states (B, T, H) and contexts (B, T, d), a few kernels a step. y: (B, T, D)"""
+        from regard.nn.kernels.walking import walk
+
+        carried, source, attention = self.begin(encoded), self.source(encoded), self.cross_attn
+        assert source is not None
+        assert isinstance(attention, Additive)
+        cell = self.cell.weights
+        with torch.autocast(y.device.type, enabled=False):
+            w_y, w_c = cell.w.split([y.shape[2], source.values.shape[2]], dim=1)
+            given = F.linear(y.to(cell.w.dtype), w_y, cell.b_w).transpose(0, 1)
+            tops, contexts = walk(
+                given, carried.state[0, 0], source.keys, source.values, source.mask[:, 0], attention.w.weight,
+                attention.v.weight[0], w_c, cell.u, cell.b_u,
+            )  # fmt: skip
+        return tops.transpose(0, 1), contexts.transpose(0, 1)
 
     def step(self, y: Tensor, carried: Carried, source: Source | None) -> tuple[Tensor, Carried, Tensor]:
         (top, context), carried, weights = self.move(y, carried, source)
