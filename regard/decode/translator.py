@@ -60,8 +60,7 @@ class Wish:
     required: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Demand:
+class Demand(NamedTuple):
     """The same in tokens: how an output begins, and which sequences it contains."""
 
     prefix: tuple[int, ...] = ()
