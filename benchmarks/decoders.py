@@ -6,7 +6,7 @@
     transformers                    MarianTokenizer, `generate`, MarianTokenizer
 
 Each works in a process of its own, as in `worker.py`, and answers `{"do": "bulk" or "single", "beam": …, "batch": …,
-"split": [batches at a time, threads of each], "lines": …}` with seconds.
+"split": [batches at a time, threads of each], "lines": …}` with seconds; with `"profile": true` it tells where they go.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from benchmarks.profiling import profile
 from benchmarks.worker import GIB, machine, peak_memory, tell
 
 SYSTEMS = ("regard", "regard-ct2", "regard-ct2-int8", "transformers", "ct2", "ct2-int8")
@@ -205,8 +207,12 @@ def serve(name: str, folder: Path) -> None:
             request = json.loads(line)
             way = Way(request["beam"], request["batch"], tuple(request["split"]))
             lines = sentences[slice(*request["lines"])]
-            run = {"bulk": bulk, "single": single}[request["do"]]
-            tell(channel, **run(system.decode(way), lines), peak_gib=peak_memory(torch.device(task.device)) / GIB)
+            run, device = {"bulk": bulk, "single": single}[request["do"]], torch.device(task.device)
+            decode = system.decode(way)
+            if request.get("profile"):
+                tell(channel, **profile(partial(run, decode, lines), 1, device))
+            else:
+                tell(channel, **run(decode, lines), peak_gib=peak_memory(device) / GIB)
     except ModuleNotFoundError as error:
         traceback.print_exc()
         tell(channel, error=f"not installed: {error.name}")

@@ -24,11 +24,12 @@ from statistics import median, quantiles
 from typing import Any
 
 from benchmarks.decoders import BY_HAND, SYSTEMS, Task, serve, splits
+from benchmarks.profiling import page
 from benchmarks.setting import MODELS
 from benchmarks.training import Worker, WorkerFailed, available, rotated, say
 
 MODES = ("bulk", "single")
-PEER = "transformers"
+OURS, PEER = "regard", "transformers"
 COLUMNS = (
     "system", "beam", "sentences/s", f"× {PEER} (min–max)", "× by hand", "processor time: × transformers", "batch",
     "threads", "peak GiB",
@@ -186,6 +187,20 @@ class Run:
         self.result["rounds"].append(record)
         say(f"round {number + 1}, {mode}, beam {beam}, {name}: {lines / answer['seconds']:,.1f} sentences/s")
 
+    def profile(self) -> None:
+        """Where the time of our torch engine goes; after the rounds, which it would slow down."""
+        lines = {"bulk": self.options.sentences, "single": self.options.single}
+        pages = []
+        for mode, beam in product(self.options.modes.split(","), self.options.beams):
+            best = self.result["best"].get(f"{OURS} {mode} {beam}")
+            if not best or OURS not in self.workers:
+                continue
+            found = self.workers[OURS].ask(do=mode, beam=beam, lines=[0, lines[mode]], profile=True, **best)
+            pages.append(page(found, title(self.result), f"{lines[mode]:,} sentences, {mode}, beam {beam},"))
+        print("\n".join(pages))
+        if self.options.out:
+            (self.options.out / "profile.md").write_text("\n".join(pages), encoding="utf-8")
+
     def keep(self) -> None:
         """After every round, so that a run that is stopped leaves what it has."""
         out = self.options.out
@@ -335,7 +350,8 @@ def parser() -> argparse.ArgumentParser:
     add("--dtype", choices=("float32", "bfloat16", "float16"), help="float32 on a CPU, bfloat16 on a GPU")
     add("--threads", type=int, help="2 on a CPU")
     add("--seed", type=int, default=1)
-    add("--out", type=Path, help="a folder for decoding.json, decoding.md and decoding.png")
+    add("--profile", action="store_true", help="also show where the time of regard goes")
+    add("--out", type=Path, help="a folder for decoding.json, decoding.md, decoding.png and profile.md")
     add("--worker", help=argparse.SUPPRESS)
     add("--folder", type=Path, help=argparse.SUPPRESS)
     return parser
@@ -375,6 +391,8 @@ def main() -> None:
             print(markdown(run.result), end="")
             if options.out:
                 draw(run.result, options.out / "decoding.png")
+            if options.profile:
+                run.profile()
         finally:
             run.close()
     if run.result["errors"]:

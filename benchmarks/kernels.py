@@ -30,11 +30,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.config import RecurrentConfig, TransformerConfig
+from regard.config import ConvolutionalConfig, RecurrentConfig, TransformerConfig
 from regard.data.tokenizer import Ragged
+from regard.decode.recorded import KeptBench
+from regard.decode.search import search, work
 from regard.decode.state import SearchOptions, State
 from regard.decode.step import advance
-from regard.models.recurrent import Encoded, PreviousStateDecoder
+from regard.models.convolutional import ConvolutionalSeq2Seq
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.families import step_of
+from regard.models.recurrent import Encoded, PreviousStateDecoder, RecurrentSeq2Seq
 from regard.models.transformer import Transformer
 from regard.nn.attention import attention
 from regard.nn.kernels.attention import Heads, Settings, short_attention
@@ -160,6 +165,32 @@ def check_steps(dtype: torch.dtype, beam: int, heads: Heads) -> None:
         exact[:, list(banned)] = -torch.inf
         check(f"ranked, values, {name}, vocabulary {V}", best, exact.topk(2 * beam).values, 1e-6)
         check(f"ranked, tokens, {name}, vocabulary {V}", best, exact.gather(1, tokens), 1e-6)
+
+
+FAMILIES: dict[str, Callable[[], EncoderDecoder]] = {
+    "Transformer": lambda: Transformer(TransformerConfig(n_layers=2, d_model=64, d_ff=128, n_heads=4), 200),
+    "recurrent": lambda: RecurrentSeq2Seq(RecurrentConfig(d_model=32, d_hidden=64), 200),
+    "convolutional": lambda: ConvolutionalSeq2Seq(ConvolutionalConfig(n_layers=2, d_model=32, d_hidden=64), 200),
+}
+
+
+def check_search(family: str, beam: int, slots: int) -> None:
+    """A recorded search by kernels finds what a plain one on the CPU does, when it records and when it replays."""
+    model = FAMILIES[family]().eval()
+    with torch.no_grad():
+        model.output.weight.mul_(4)  # or all tokens would be nearly alike
+    chance = np.random.default_rng(0)
+    sources = [[*chance.integers(4, 200, size=size).tolist(), 2] for size in sorted(chance.integers(1, 30, 150))[::-1]]
+    limits, options = [len(source) + 10 for source in sources], SearchOptions(1, 2, beam_size=beam, banned=(0, 1, 3))
+    here = deepcopy(model).to(DEVICE)
+    with torch.inference_mode():
+        expected = search(step_of(model, sources, beam), limits, options, torch.device("cpu"), slots)
+        bench = KeptBench.of_search(step_of(here, sources, beam), slots, 32, 64, options)
+        for how in ("recording", "replaying"):
+            found = work(bench.recorded, bench.parts, limits, DEVICE)
+            same = sum(a[0].tokens == b[0].tokens for a, b in zip(found, expected, strict=True))
+            name = f"search, {family}, beam {beam}, {slots} slots, {how}"
+            checked.append((same == len(sources), name, f"{same} of {len(sources)} outputs"))
 
 
 def recurrent_decoder(width: int, sentences: int, longest: int) -> tuple[PreviousStateDecoder, Tensor, Encoded]:
@@ -402,8 +433,9 @@ def parts() -> list[Callable[[], None]]:
     steps = [partial(check_steps, *case) for case in product(LIMITS, (1, 4, 5, 20), (HEADS, Heads(5, 24, 40)))]
     steps += [partial(check_steps, dtype, 4, heads) for dtype in LIMITS for heads in (Heads(4, 128, 128), WIDE)]
     steps += [partial(check_choices, *case) for case in product((1, 2, 4, 5, 8), ("gnmt", "power"))]
+    searches = [partial(check_search, *case) for case in product(FAMILIES, (1, 4, 5), (16, 100))]
     walks = [partial(check_walk, width) for width in (24, 256, 512)]
-    return [check_model, check_recordings, check_passes, check_dropout, *walks, *steps, *attentions]
+    return [check_model, check_recordings, check_passes, check_dropout, *searches, *walks, *steps, *attentions]
 
 
 def outcome(part: Callable[[], None]) -> list[tuple[bool, str, str]]:

@@ -1,4 +1,4 @@
-"""Where the time of an update goes, in the terms one would optimise."""
+"""Where the time of an update or a search goes, in the terms one would optimise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 # The first that matches decides: attention kernels are built of matrix products, and a fused kernel names its parts.
 GROUPS = {
     "optimiser": r"adam|multi_tensor|optim",
-    "attention": r"flash|fmha|attention|attn|varlen",
+    "attention": r"flash|fmha|attention|attn|varlen|step_kernel|source_kernel|put_kernel|look_",
+    "search": r"chunk_kernel|rank_kernel|choice_kernel",
     "loss": r"cross_entropy|log_softmax|nll_loss|cunn_softmax|softmax|xent|loss_kernel",
     "normalisation + dropout": r"norm|dropout|bernoulli|philox|random|rand|sum_kernel",
     "biases + ReLU": r"columns_kernel|threshold",
@@ -24,8 +25,9 @@ OTHER = "other"
 TOP = 25
 
 
-def profile(work: Callable[[], object], updates: int, device: torch.device) -> dict[str, Any]:
-    """Milliseconds an update by group and by name. On a GPU its kernels are counted, on a CPU the operations."""
+def profile(work: Callable[[], object], times: int, device: torch.device) -> dict[str, Any]:
+    """Milliseconds by group and by name, of one of the times that the work is done. On a GPU its kernels are counted,
+    on a CPU the operations."""
     import torch  # here, because the parent, which only writes the page, needs none of it
     from torch.autograd import DeviceType
     from torch.profiler import ProfilerActivity
@@ -43,27 +45,27 @@ def profile(work: Callable[[], object], updates: int, device: torch.device) -> d
         if (event.device_type == DeviceType.CUDA) != cuda or getattr(event, "is_user_annotation", False):
             continue
         micros = event.self_device_time_total if cuda else event.self_cpu_time_total
-        rows.append({"name": event.key, "ms": micros / 1000 / updates, "calls": event.count / updates})
+        rows.append({"name": event.key, "ms": micros / 1000 / times, "calls": event.count / times})
     rows.sort(key=lambda row: -row["ms"])
     groups = dict.fromkeys([*GROUPS, OTHER], 0.0)
     for row in rows:
         groups[group(row["name"])] += row["ms"]
-    return {"wall_ms": 1000 * wall / updates, "groups": groups, "top": rows[:TOP], "device": device.type}
+    return {"wall_ms": 1000 * wall / times, "groups": groups, "top": rows[:TOP], "device": device.type}
 
 
 def group(name: str) -> str:
     return next((kind for kind, pattern in GROUPS.items() if re.search(pattern, name, re.IGNORECASE)), OTHER)
 
 
-def page(result: dict[str, Any], title: str) -> str:
+def page(result: dict[str, Any], title: str, what: str = "an update") -> str:
     """The profile as Markdown."""
-    what = "GPU kernels" if result["device"] == "cuda" else "CPU operations"
+    counted = "GPU kernels" if result["device"] == "cuda" else "CPU operations"
     total = sum(result["groups"].values())
     lines = [
-        f"# Where an update of `regard` goes: {title}", "",
-        f"{what}: {total:.1f} ms of {result['wall_ms']:.1f} ms an update, which the profiler itself slows down.", "",
+        f"# Where {what} of `regard` goes: {title}", "",
+        f"{counted}: {total:.1f} ms of {result['wall_ms']:.1f} ms, which the profiler itself slows down.", "",
         "| group | ms | share |", "|---|--:|--:|",
-        *(f"| {name} | {ms:.2f} | {ms / total:.0%} |" for name, ms in result["groups"].items()), "",
+        *(f"| {name} | {ms:.2f} | {ms / total:.0%} |" for name, ms in result["groups"].items() if ms), "",
         "| ms | calls | group | name |", "|--:|--:|---|---|",
     ]  # fmt: skip
     for row in result["top"]:

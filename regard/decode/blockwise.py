@@ -90,8 +90,8 @@ class Blocks:
         flags: list[bool] = self.state.done.tolist()
         return flags
 
-    def keep(self, slots: Tensor) -> BlockState:
-        self.state = self.state.keep(slots)
+    def keep(self, slots: Sequence[int]) -> BlockState:
+        self.state = self.state.keep(torch.tensor(slots, device=self.state.done.device))
         return self.state
 
 

@@ -90,7 +90,7 @@ class Recorded(Generic[S]):
         flags: list[bool] = self.flags[old].tolist()
         return flags
 
-    def keep(self, slots: Tensor) -> None:
+    def keep(self, slots: Sequence[int]) -> None:
         """They stay."""
 
     def compute(self, reach: int) -> None:

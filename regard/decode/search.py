@@ -1,7 +1,8 @@
 """Greedy and beam search over a step function, for any number of sentences.
 
 So many slots have a sentence each, and every step (`regard.decode.step`) makes all of them a token longer. All that is
-asked of the device is which slots are done. A finished sentence leaves its slot to the next that waits.
+asked of the device is which slots are done, and not even that of a sentence that has made as many steps as it may have
+tokens: each gives one at least. A finished sentence leaves its slot to the next that waits.
 """
 
 from __future__ import annotations
@@ -64,12 +65,12 @@ class Bench(Protocol):
         """The state of all slots, nobody in them."""
 
     def advance(self, steps: int) -> None:
-        """One step more in every slot. steps: how many, with this one, the sentence that is there longest has made"""
+        """One step more in every slot. steps: the most, with this one, that a sentence has made in its slot"""
 
     def done(self) -> list[bool]:
         """Which slots were done, so many steps ago."""
 
-    def keep(self, slots: Tensor) -> State | None:
+    def keep(self, slots: Sequence[int]) -> State | None:
         """Go on with these slots alone, in this order, where they need not stay."""
 
 
@@ -101,8 +102,8 @@ class Fresh:
         flags: list[bool] = self.state.done.tolist()
         return flags
 
-    def keep(self, slots: Tensor) -> State:
-        self.state = self.state.keep(slots)
+    def keep(self, slots: Sequence[int]) -> State:
+        self.state = self.state.keep(torch.tensor(slots, device=self.state.done.device))
         return self.state
 
 
@@ -120,7 +121,8 @@ def work(
     state = bench.begin()
     n = len(state.done)
     inside: list[int | None] = [None] * n  # which sentence each slot has
-    waiting, steps = list(range(len(limits)))[::-1], [0] * n
+    waiting = list(range(len(limits)))[::-1]
+    steps, most = [0] * n, [1] * n  # how many the sentence of each slot, or the last that was there, has made and may
     leaving: deque[tuple[list[int], Leaving, int]] = deque()  # sentences that are done and have not been read yet
 
     def read(most: int) -> None:
@@ -141,7 +143,7 @@ def work(
             return
         sentences = [waiting.pop() for _ in free]
         for slot, sentence in zip(free, sentences, strict=True):
-            inside[slot], steps[slot] = sentence, 0
+            inside[slot], steps[slot], most[slot] = sentence, 0, limits[sentence]
         places = send(torch.tensor(free), device)
         state.enter(places, send(torch.tensor([limits[sentence] for sentence in sentences]), device), alive)
         for part in parts:
@@ -149,14 +151,14 @@ def work(
 
     fill()
     while (working := sum(sentence is not None for sentence in inside)) > 0:
-        steps = [count + 1 for count in steps]
+        steps = [min(count + 1, limit) for count, limit in zip(steps, most, strict=True)]
         bench.advance(max(steps))
         if leaving:  # the device has something to do meanwhile
             read(PIECE)
         over = bench.done()  # of a sentence that has just entered nothing is known yet, where that comes late
         done = [
             slot for slot, sentence in enumerate(inside)
-            if sentence is not None and ((steps[slot] > bench.late and over[slot]) or steps[slot] >= limits[sentence])
+            if sentence is not None and ((steps[slot] > bench.late and over[slot]) or steps[slot] == most[slot])
         ]  # fmt: skip
         if waiting and 4 * len(done) < working:  # a few new sentences at a time are not worth a pass of the encoder
             continue
@@ -168,13 +170,12 @@ def work(
             progress(len(limits) - len(waiting) - (working - len(done)))
         fill()
         left = [slot for slot, sentence in enumerate(inside) if sentence is not None]
-        if 0 < len(left) < n:
-            kept = torch.tensor(left, device=device)
-            if (smaller := bench.keep(kept)) is not None:
-                state, n = smaller, len(left)
-                inside, steps = [inside[slot] for slot in left], [steps[slot] for slot in left]
-                for part in parts:
-                    part.keep(kept)
+        if 0 < len(left) < n and (smaller := bench.keep(left)) is not None:
+            state, n = smaller, len(left)
+            inside = [inside[slot] for slot in left]
+            steps, most = ([numbers[slot] for slot in left] for numbers in (steps, most))
+            for part in parts:
+                part.keep(torch.tensor(left, device=device))
     while leaving:
-        read(n)
+        read(len(limits))
     return found

@@ -140,7 +140,7 @@ class Leaving:
             self.copied.record()
 
     def hypotheses(self, first: int = 0, last: int | None = None) -> list[list[Hypothesis]]:
-        """Those of the slots from the first on, up to the last."""
+        """Those of the slots from `first` to before `last`."""
         if self.copied:
             self.copied.synchronize()
         *numbers, lengths, tokens, calls = (part[first:last] for part in self.parts)

@@ -37,7 +37,7 @@ class ModelStep(ABC):
         self.network, self.sources, self.beam, self.watched = model, sources, beam, watched
         self.reserved = False
         self.barred = torch.empty(0)  # (B, 1, S), −∞ where a slot's source has no position
-        self.attended = torch.empty(0)  # (B, W, S), the attention each position has had; 1 where there is none
+        self.attended = torch.empty(0)  # (B, W, S), the attention each position has had, if `watched`; 1 where none is
         self.lengths = torch.empty(0)  # (B,), of the sources
 
     @property

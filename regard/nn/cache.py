@@ -136,8 +136,8 @@ class Memory:
         for kept, part in ((self.k, self.attention.w_k), (self.v, self.attention.w_v)):
             new = linear(source, part.weight, part.bias)
             if layout.offsets is None:
-                kept[slots, :, : layout.size] = new.unflatten(-1, (self.attention.n_heads, -1)).transpose(1, 2)
-            else:  # each position to its place: what lies beyond a source, nobody looks at
+                kept[slots, :, : layout.size] = self.attention.heads(new, layout)
+            else:  # each position to its place: beyond a source lies what was there before, which is barred
                 put(new, kept, layout.spread(slots), layout.positions)
 
     def by_kernel(self, x: Tensor, lengths: Tensor) -> Tensor:

@@ -40,8 +40,8 @@ class Captured(Generic[B]):
         device = self.parameters[0].device
         self.scale = torch.zeros((), device=device)
         self.recordings: dict[tuple[int, ...], Recording[B]] = {}
-        # Recordings share their memory: they never run at the same time, and nothing in it outlives a replay but loss
-        # and gradients, which each keeps for itself.
+        # Recordings share their memory: they never run at the same time. A replay may overwrite the loss and the
+        # gradients of any other, so both are used, or copied, before the next (`gradient`).
         self.pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
         # One stream for all: memory that was freed on one is not used again on another.
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None

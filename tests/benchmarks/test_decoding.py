@@ -26,7 +26,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     command = [
         sys.executable, "benchmarks/decoding.py", "--model", "toy", "--device", "cpu", "--threads", "1", "--sentences",
         "8", "--single", "2", "--batches", "3", "8", "--tune", "3", "--rounds", "2", "--length", "6", "--beams", "1",
-        "--systems", ",".join(RUN), "--out", str(folder),
+        "--systems", ",".join(RUN), "--out", str(folder), "--profile",
     ]  # fmt: skip
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
@@ -34,6 +34,9 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     assert all(f"| {name} | 1 |" in done.stdout for name in RUN)
     for name in ("decoding.md", "decoding.png"):
         assert (folder / name).stat().st_size
+    profiles = (folder / "profile.md").read_text()
+    assert "8 sentences, bulk, beam 1," in profiles
+    assert "| matrix products |" in profiles
     found: dict[str, Any] = json.loads((folder / "decoding.json").read_text())
     return found
 

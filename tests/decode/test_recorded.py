@@ -1,5 +1,5 @@
 """Slots that stay from search to search give what fresh ones give. (That a GPU's recordings do is checked by
-benchmarks/decoding.py, which needs one.)"""
+benchmarks/kernels.py, which needs one.)"""
 
 from __future__ import annotations
 
@@ -39,6 +39,45 @@ def test_searches_one_after_another_in_the_same_slots_find_what_fresh_ones_find(
             for one, other in zip(kept, fresh, strict=True):
                 assert [h.tokens for h in one] == [h.tokens for h in other]
                 assert [h.score for h in one] == pytest.approx([h.score for h in other], abs=1e-5)
+
+
+def never_ending(tiny: Callable[..., Transformer]) -> Transformer:
+    """A model whose outputs end at their limits."""
+    model = tiny(vocab=12, output_bias=True)
+    with torch.no_grad():
+        model.output.bias[2] = -1e4
+    return model
+
+
+def test_no_step_is_made_to_learn_that_a_limit_is_reached(tiny: Callable[..., Transformer]) -> None:
+    """What is done comes late, but of a sentence that may go no further it need not come."""
+    options, sources, limits = SearchOptions(1, 2, beam_size=2), [[5, 6, 2]] * 5, [6, 6, 6, 6, 3]
+    step = TransformerStep(never_ending(tiny), sources, 2)
+    bench = KeptBench.of_search(step, 2, source_room=16, room=32, options=options)
+    reached, advance = [], bench.recorded.advance
+    bench.recorded.advance = lambda steps: (reached.append(steps), advance(steps))[1]  # type: ignore[method-assign]
+    with torch.inference_mode():
+        found = work(bench.recorded, bench.parts, limits, CPU)
+    assert [len(best[0].tokens) for best in found] == limits
+    assert len(reached) == 6 + 6 + 3, "two by two, and the last alone"
+    assert max(reached) == 6, "nobody is further than a limit"
+
+
+def test_a_search_that_was_broken_off_leaves_nothing_behind(tiny: Callable[..., Transformer]) -> None:
+    options, sources, limits = SearchOptions(1, 2, beam_size=2), [[5, 6, 2], [7, 2], [8, 9, 2], [4, 2]], [7, 5, 6, 4]
+    model = never_ending(tiny)
+    step = TransformerStep(model, sources, 2)
+    bench = KeptBench.of_search(step, 2, source_room=16, room=32, options=options)
+
+    def refuse(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with torch.inference_mode():
+        with pytest.raises(KeyboardInterrupt):
+            work(bench.recorded, bench.parts, limits, CPU, take=refuse)
+        again = work(bench.recorded, bench.parts, limits, CPU)
+        fresh = search(TransformerStep(model, sources, 2), limits, options, CPU, slots=2)
+    assert [best[0].tokens for best in again] == [best[0].tokens for best in fresh]
 
 
 def test_learned_positions_suffice_for_slots_with_more_room(tiny: Callable[..., Transformer]) -> None:

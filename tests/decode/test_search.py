@@ -137,6 +137,26 @@ def test_results_do_not_depend_on_who_else_is_at_work(slots: int) -> None:
     assert together == alone
 
 
+def test_what_is_found_is_handed_on_once_and_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many leave at once, and are read a few at a time."""
+    monkeypatch.setattr("regard.decode.search.PIECE", 2)
+    seeds, options = list(range(25)), SearchOptions(START, END, beam_size=3, n_best=2)
+    limits = [5 + seed % 3 for seed in seeds]
+    taken: dict[int, list[Hypothesis]] = {}
+    pieces: list[int] = []
+
+    def take(sentences: Sequence[int], found: Sequence[list[Hypothesis]]) -> None:
+        assert not taken.keys() & set(sentences)
+        taken.update(zip(sentences, found, strict=True))
+        pieces.append(len(sentences))
+
+    step = TableStep(seeds, 7, -50.0, options.beam_size)
+    found = search(step, limits, options, CPU, slots=10, take=take)
+    assert found == [run([seed], [limit], options, 7, -50.0)[0] for seed, limit in zip(seeds, limits, strict=True)]
+    assert [taken[i] for i in seeds] == found
+    assert 2 in pieces, "while others were at work"
+
+
 def test_no_output_is_longer_than_its_limit() -> None:
     limits = [1, 2, 9]
     for beam_size in (1, 4):

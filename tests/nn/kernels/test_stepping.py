@@ -18,7 +18,7 @@ from regard.models.transformer import Transformer
 from regard.nn import kernels
 from regard.nn.cache import attend
 from regard.nn.kernels.ranking import ranked
-from regard.nn.kernels.stepping import HYPOTHESES, KEYS, memory_attention, past_attention, put
+from regard.nn.kernels.stepping import HYPOTHESES, KEYS, POSITIONS, memory_attention, past_attention, put
 
 CPU = torch.device("cpu")
 
@@ -26,9 +26,9 @@ CPU = torch.device("cpu")
 @pytest.mark.parametrize(("beam", "d_k", "d_v"), [(1, 8, 8), (3, 12, 10), (4, 16, 16), (10, 6, 300)])
 def test_the_past_is_read_where_its_ancestors_wrote_it(beam: int, d_k: int, d_v: int) -> None:
     torch.manual_seed(0)
-    B, H, room = 3, 2, KEYS + 20
+    B, H, room = 4, 2, 2 * POSITIONS + 20
     R = B * beam
-    positions = torch.tensor([0, KEYS + 9, 5]).repeat_interleave(beam)
+    positions = torch.tensor([0, 2 * POSITIONS + 9, 5, POSITIONS]).repeat_interleave(beam)
     k, v = torch.randn(R, H, room, d_k), torch.randn(R, H, room, d_v)
     ancestors = torch.randint(0, beam, (R, room), dtype=torch.int32)
     projected = torch.randn(R, H * (2 * d_k + d_v))
