@@ -1,7 +1,8 @@
 """Gradients by recordings: who owns them, and when they are added.
 
 Recording itself needs a GPU (`benchmarks/kernels.py` compares it with the same work done by hand). Here a recording is
-its own replay: it computes the gradient anew and writes it over the old one, as a graph does.
+its own replay: it computes the gradient anew and writes it over the old one, as a graph does, and over what others have
+left in the memory that all share.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ class Replay:
         self.captured, self.batch, self.loss, self.gradients = captured, batch, loss, gradients
 
     def replay(self) -> None:
+        for recording in self.captured.recordings.values():
+            for left in (recording.loss, *recording.gradients):
+                assert left is not None
+                left.fill_(torch.nan)
         loss, gradients = self.captured.compute(self.batch)
         self.loss.copy_(loss)
         for place, gradient in zip(self.gradients, gradients, strict=True):
