@@ -21,7 +21,8 @@ from regard.cli.translate import deciding
 from regard.config import DecodeConfig
 from regard.data.corpus import Corpus
 from regard.decode.stream import Asked, LineFormat, LineTranslator
-from regard.decode.translator import Translator, Wish
+from regard.decode.translator import Translator
+from regard.decode.wishes import Wish
 from regard.errors import RegardError
 from regard.export import choice
 from regard.export.choice import EXPORTS, open_translator

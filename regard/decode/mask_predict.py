@@ -29,7 +29,8 @@ from regard.data.tokenizer import BOS, PAD, UNK
 from regard.decode.search import Take
 from regard.decode.state import Hypothesis
 from regard.decode.step import most_probable
-from regard.decode.translator import Demand, Translation, Translator, rectangle
+from regard.decode.translator import Translation, Translator, rectangle
+from regard.decode.wishes import Demand
 from regard.errors import RegardError
 from regard.models.masked import MaskedTransformer
 from regard.models.transformer import DecoderLayer

@@ -17,7 +17,8 @@ from regard.data.treebank import sentence_text
 from regard.data.trees import JOINT, NO_PARSE, Tree, plain_word, split_unaries
 from regard.decode.grammar import Grammar, TreeSymbols
 from regard.decode.step import Constraint
-from regard.decode.translator import Demand, Translation, Translator
+from regard.decode.translator import Translation, Translator
+from regard.decode.wishes import Demand
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.parser import ParserStep, ParserTransformer
 from regard.models.stepping import ModelStep

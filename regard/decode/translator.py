@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, ClassVar, NamedTuple, overload
 
@@ -20,7 +19,7 @@ from regard.data.batching import in_order_of_length
 from regard.data.tokenizer import BOS, EOS, PAD, SYMBOLS, UNK, TokenizerPair
 from regard.decode.alignment import links_of, word_weights
 from regard.decode.blockwise import decode_blocks
-from regard.decode.constraints import Coverage, Forbidden, MinLength, NoRepeats, Prefix, Required
+from regard.decode.constraints import Coverage
 from regard.decode.engine import Engine
 from regard.decode.ensemble import Ensemble
 from regard.decode.phrases import Spelling, automaton
@@ -29,6 +28,7 @@ from regard.decode.sampling import Drawer, Sampling
 from regard.decode.search import Take, search, work
 from regard.decode.state import Hypothesis, SearchOptions
 from regard.decode.step import Constraint
+from regard.decode.wishes import Demand, Wish, constraints_for, in_tokens
 from regard.errors import RegardError
 from regard.models.blockwise import TransformerBlockStep
 from regard.models.encoder_decoder import EncoderDecoder
@@ -52,23 +52,7 @@ class Translation(NamedTuple):
     calls: int = 0  # of the decoder, where they are not one for each token
 
 
-@dataclass(frozen=True)
-class Wish:
-    """What is asked of a sentence's translations: how they begin, and which phrases they contain as whole words."""
-
-    prefix: str = ""
-    required: tuple[str, ...] = ()
-
-
-class Demand(NamedTuple):
-    """The same in tokens: how an output begins, and which sequences it contains."""
-
-    prefix: tuple[int, ...] = ()
-    required: tuple[tuple[int, ...], ...] = ()
-
-
 AT_A_TIME = 16  # batches of sentences of similar length that one search has before it
-LONGEST_PHRASE = 60  # tokens
 FEW_ROOM = 128  # tokens of a source and of an output that few slots have room for, at least
 
 
@@ -157,10 +141,10 @@ class Translator:
         phrases come out of none as whole words.
         """
         config = self.options(**options)
-        asked = list(wishes or ())
-        if wishes is not None and len(asked) != len(sentences):
-            raise RegardError(f"{len(sentences)} sentences have {len(asked)} wishes: there must be one for each.")
-        demands = [self.demand(wish) for wish in asked] if wishes is not None else [Demand()] * len(sentences)
+        if wishes is not None and len(wishes) != len(sentences):
+            raise RegardError(f"{len(sentences)} sentences have {len(wishes)} wishes: there must be one for each.")
+        demands = [in_tokens(wish, self.tokenizers.target, self.spelling) for wish in wishes or ()]
+        demands = demands or [Demand()] * len(sentences)
         barred = automaton(self.spelling, forbidden) if any(forbidden) else None
         whole = self.tokenizers.source.encode(sentences)
         longest = self.longest
@@ -322,39 +306,16 @@ class Translator:
         beam: int,
         sources: Sequence[Sequence[int]],
     ) -> list[Constraint]:
-        """What is asked of outputs, the search told only what matters to it. `sources`: what each is an output of."""
-        constraints: list[Constraint] = []
-        if config.min_length > 1:
-            constraints.append(MinLength(config.min_length, EOS))
-        if any(demand.prefix for demand in demands):
-            constraints.append(Prefix([demand.prefix for demand in demands]))
-        if config.no_repeat_ngram:
-            constraints.append(NoRepeats(config.no_repeat_ngram))
-        if barred is not None:
-            constraints.append(Forbidden(barred, EOS, beam))
-        if any(demand.required for demand in demands):
-            going_on = torch.from_numpy(self.spelling.going_on)
-            constraints.append(Required([demand.required for demand in demands], going_on, EOS, beam))
-        return constraints
+        """What the search is told of what is asked. `sources`: what each is an output of."""
+        return constraints_for(config, demands, barred, self.spelling, beam)
 
     def limit(self, source_length: int, demand: Demand, config: DecodeConfig) -> int:
         """The most tokens an output may have. What is demanded has room in any case."""
         most = min(config.max_length or sys.maxsize, self.longest)
-        least = len(demand.prefix) + sum(map(len, demand.required)) + 1
+        least = demand.least
         if least > most:
             raise RegardError(f"Prefix and required phrases have {least - 1} tokens, and an output at most {most - 1}.")
         return min(max(source_length + config.extra_length, config.min_length, least), most)
-
-    def demand(self, wish: Wish) -> Demand:
-        """A wish in tokens."""
-        prefix = tuple(self.tokenizers.target.encode([wish.prefix])[0][:-1]) if wish.prefix.strip() else ()
-        if UNK in prefix:
-            raise RegardError(f"The prefix {wish.prefix!r} cannot be written in the pieces that the model knows.")
-        required = tuple(tuple(self.spelling.tokens(phrase)) for phrase in dict.fromkeys(wish.required))
-        for tokens, phrase in zip(required, dict.fromkeys(wish.required), strict=True):
-            if len(tokens) > LONGEST_PHRASE:
-                raise RegardError(f"The required phrase {phrase!r} has {len(tokens)} tokens: at most {LONGEST_PHRASE}.")
-        return Demand(prefix, required)
 
     def block_step(self, sources: list[list[int]], precision: str) -> TransformerBlockStep:
         """The model as blockwise decoding asks for it."""

@@ -17,7 +17,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 import regard
-from regard.decode.translator import Wish
+from regard.decode.wishes import Wish
 from regard.serve import api, libretranslate
 from regard.serve.batcher import Kind
 from regard.serve.fields import wrong_with

@@ -30,7 +30,8 @@ from typing import Any
 from torch import Tensor
 
 from regard.decode.joining import may_join, translate_as_they_come
-from regard.decode.translator import Translation, Wish
+from regard.decode.translator import Translation
+from regard.decode.wishes import Wish
 from regard.errors import RegardError
 from regard.serve.limits import Limits, Refusal
 from regard.serve.metrics import Metrics

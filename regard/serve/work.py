@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field
 
 from regard.data.scripts import unspaced
 from regard.decode.phrases import Glossary
-from regard.decode.translator import Wish
+from regard.decode.wishes import Wish
 from regard.errors import RegardError
 from regard.serve.batcher import Answer, Batcher, Kind
 from regard.serve.limits import Limits, Refusal

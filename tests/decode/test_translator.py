@@ -17,7 +17,8 @@ from regard.decode.alignment import pharaoh
 from regard.decode.phrases import edged
 from regard.decode.recorded import BENCHES
 from regard.decode.stream import Verifier
-from regard.decode.translator import Translator, Wish
+from regard.decode.translator import Translator
+from regard.decode.wishes import Wish
 from regard.errors import RegardError
 from regard.training.start import fit
 

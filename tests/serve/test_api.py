@@ -22,7 +22,8 @@ import torch
 from benchmarks.serving import Server, served
 from regard import capture
 from regard.decode.alignment import pharaoh
-from regard.decode.translator import Translator, Wish
+from regard.decode.translator import Translator
+from regard.decode.wishes import Wish
 from regard.serve import api
 
 PAIR = "en-de"

@@ -13,7 +13,8 @@ import pytest
 
 from benchmarks.serving import Server
 from regard import capture
-from regard.decode.translator import Translator, Wish
+from regard.decode.translator import Translator
+from regard.decode.wishes import Wish
 from regard.serve.batcher import Answer, Batcher, Kind
 from regard.serve.limits import Limits
 from regard.serve.metrics import Metrics

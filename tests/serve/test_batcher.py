@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from regard.decode.translator import Translator, Wish
+from regard.decode.translator import Translator
+from regard.decode.wishes import Wish
 from regard.serve.batcher import Batcher, Kind, Piece, Stream
 from regard.serve.limits import Limits, Refusal
 from regard.serve.metrics import Metrics

@@ -12,7 +12,8 @@ import pytest
 
 import regard
 from benchmarks.serving import served
-from regard.decode.translator import Translator, Wish
+from regard.decode.translator import Translator
+from regard.decode.wishes import Wish
 from regard.export.choice import open_translator
 
 

@@ -1,0 +1,72 @@
+"""What is asked of single translations: how they begin, and which phrases they contain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from regard.config import DecodeConfig
+from regard.data.tokenizer import EOS, UNK, Tokenizer
+from regard.decode.constraints import Forbidden, MinLength, NoRepeats, Prefix, Required
+from regard.decode.phrases import Spelling
+from regard.decode.step import Constraint
+from regard.errors import RegardError
+
+LONGEST_PHRASE = 60  # tokens
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is asked of a sentence's translations: how they begin, and which phrases they contain as whole words."""
+
+    prefix: str = ""
+    required: tuple[str, ...] = ()
+
+
+class Demand(NamedTuple):
+    """The same in tokens: how an output begins, and which sequences it contains."""
+
+    prefix: tuple[int, ...] = ()
+    required: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def least(self) -> int:
+        """The fewest tokens that have room for it and for the end."""
+        return len(self.prefix) + sum(map(len, self.required)) + 1
+
+
+def in_tokens(wish: Wish, tokenizer: Tokenizer, spelling: Spelling) -> Demand:
+    """What the target's tokenizer and spelling make of a wish."""
+    prefix = tuple(tokenizer.encode([wish.prefix])[0][:-1]) if wish.prefix.strip() else ()
+    if UNK in prefix:
+        raise RegardError(f"The prefix {wish.prefix!r} cannot be written in the pieces that the model knows.")
+    phrases = list(dict.fromkeys(wish.required))
+    required = tuple(tuple(spelling.tokens(phrase)) for phrase in phrases)
+    for tokens, phrase in zip(required, phrases, strict=True):
+        if len(tokens) > LONGEST_PHRASE:
+            raise RegardError(f"The required phrase {phrase!r} has {len(tokens)} tokens: at most {LONGEST_PHRASE}.")
+    return Demand(prefix, required)
+
+
+def constraints_for(
+    config: DecodeConfig, demands: Sequence[Demand], barred: np.ndarray | None, spelling: Spelling, beam: int
+) -> list[Constraint]:
+    """What a search is told: of the options and of one demand for each sentence only what matters to it. `barred` is an
+    automaton that must not die."""
+    constraints: list[Constraint] = []
+    if config.min_length > 1:
+        constraints.append(MinLength(config.min_length, EOS))
+    if any(demand.prefix for demand in demands):
+        constraints.append(Prefix([demand.prefix for demand in demands]))
+    if config.no_repeat_ngram:
+        constraints.append(NoRepeats(config.no_repeat_ngram))
+    if barred is not None:
+        constraints.append(Forbidden(barred, EOS, beam))
+    if any(demand.required for demand in demands):
+        going_on = torch.from_numpy(spelling.going_on)
+        constraints.append(Required([demand.required for demand in demands], going_on, EOS, beam))
+    return constraints
