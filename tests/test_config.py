@@ -126,6 +126,15 @@ def test_missing_and_broken_recipes_are_named(tmp_path: Path) -> None:
         resolve(tmp_path / "bad.toml")
 
 
+def test_a_run_called_like_its_recipe_does_not_hide_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "mine").mkdir()
+    assert resolve("demo").name == "demo"
+    with pytest.raises(RegardError, match="mine is a folder, not a recipe"):
+        resolve("mine")
+
+
 def test_configuration_imports_no_torch() -> None:
     import subprocess
     import sys

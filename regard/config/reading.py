@@ -117,6 +117,8 @@ def shipped() -> dict[str, Path]:
 
 def find(name: str) -> Path:
     path = Path(name)
+    if name in shipped() and path.is_dir():  # a run that is called like its recipe
+        return shipped()[name]
     if path.suffix == ".toml" or path.exists():
         if path.is_dir():
             raise RegardError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,16 @@ def load(run: str | Path | Sequence[str | Path], weights: str = "auto", device: 
 def check_alike(parent: Run, ours: Any, theirs: Any, section: str = "model") -> None:
     """That the weights of the run that `init` names are of such a model as ours. Dropout may differ; what the weights
     mean may not. `ours`, `theirs`: the section that says how the two are made."""
-    changed = [line for line in differences(ours, theirs) if line.split(":")[0] not in MAY_DIFFER]
+    changed = [line for line in differences(filled(ours), filled(theirs)) if line.split(":")[0] not in MAY_DIFFER]
     if changed:
         raise RegardError(f"init = {parent.path} is another model, make [{section}] match it: {'; '.join(changed)}.")
+
+
+def filled(section: Any) -> Any:
+    """The same with as many decoder layers as it has, where 0 stands for those of the encoder."""
+    if getattr(section, "n_decoder_layers", None) == 0:
+        return replace(section, n_decoder_layers=section.n_layers)
+    return section
 
 
 def load_weights(run: Run, which: str = "auto") -> dict[str, Tensor]:

@@ -128,6 +128,8 @@ def test_a_new_run_starts_from_the_weights_and_tokenizer_of_another(
         fit(tiny_recipe, tmp_path / "third", {**changes, "model.d_model": 32})
     with pytest.raises(RegardError, match="not a run directory"):
         fit(tiny_recipe, tmp_path / "fourth", {"init": str(tmp_path / "nowhere")})
+    same = {**changes, "model.n_decoder_layers": regard.load(tmp_path / "first").model.config.n_layers}
+    fit(tiny_recipe, tmp_path / "fifth", same)  # said in another way: 0 is as many as the encoder has
     shutil.rmtree(tmp_path / "first")
     fit(tiny_recipe, tmp_path / "second", changes)  # once begun, a run needs its parent no more
 
