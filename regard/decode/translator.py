@@ -28,7 +28,7 @@ from regard.decode.sampling import Drawer, Sampling
 from regard.decode.search import Take, search, work
 from regard.decode.state import Hypothesis, SearchOptions
 from regard.decode.step import Constraint
-from regard.decode.wishes import Demand, Wish, constraints_for, in_tokens
+from regard.decode.wishes import Demand, Wish, constraints_for, in_tokens, more_hypotheses
 from regard.errors import RegardError
 from regard.models.blockwise import TransformerBlockStep
 from regard.models.encoder_decoder import EncoderDecoder
@@ -207,7 +207,7 @@ class Translator:
             if take:
                 take(range(len(found)), found)
             return found
-        beam = n_best if config.sample else max(config.beam_size, n_best)
+        beam = n_best if config.sample else max(config.beam_size, n_best) + more_hypotheses(demands or ())
         options = self.search_options(config, beam, n_best)
         order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
         ordered = [sources[i] for i in order]

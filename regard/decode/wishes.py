@@ -17,6 +17,7 @@ from regard.decode.step import Constraint
 from regard.errors import RegardError
 
 LONGEST_PHRASE = 60  # tokens
+MOST_MORE = 12  # hypotheses that a beam is made wider by
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,13 @@ def in_tokens(wish: Wish, tokenizer: Tokenizer, spelling: Spelling) -> Demand:
         if len(tokens) > LONGEST_PHRASE:
             raise RegardError(f"The required phrase {phrase!r} has {len(tokens)} tokens: at most {LONGEST_PHRASE}.")
     return Demand(prefix, required)
+
+
+def more_hypotheses(demands: Sequence[Demand]) -> int:
+    """By how many a beam is wider for the phrases that are required: hypotheses that have said more or less of them do
+    not compete, so each step of the longest list has one to itself. In a narrower beam few are left that have said
+    nothing, the phrase comes late or at the limit, and a search may even take longer (docs/log.md)."""
+    return min(MOST_MORE, max((sum(map(len, demand.required)) for demand in demands), default=0))
 
 
 def constraints_for(

@@ -171,6 +171,21 @@ def words_of(text: str) -> list[str]:
     return text.split()
 
 
+def test_required_phrases_have_hypotheses_to_themselves(
+    translator: Translator, sentences: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wishes = [Wish(required=("q r s",))] * 30
+
+    def scores() -> list[float]:
+        return [best[0].score for best in translator.search(sentences[:30], wishes=wishes, beam_size=2)]
+
+    wide = scores()
+    monkeypatch.setattr("regard.decode.wishes.MOST_MORE", 0)
+    narrow = scores()
+    assert sum(wide) > sum(narrow)
+    assert sum(a >= b for a, b in zip(wide, narrow, strict=True)) >= 25
+
+
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_required_phrases_come_out_and_forbidden_ones_do_not(
     translator: Translator, sentences: list[str], beam_size: int
