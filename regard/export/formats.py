@@ -42,12 +42,13 @@ class Format:
 
 
 def write_safetensors(translator: Translator, recipe: PairRecipe, folder: Path, quantization: str) -> None:
-    """A run directory of weights, recipe and tokenizer alone, without the paths of anybody's text."""
+    """A run directory of weights, recipe and tokenizer alone, without the paths of anybody's text or runs."""
     tensors = {name: tensor.cpu().contiguous() for name, tensor in weights(translator.model).items()}
     note = json.dumps({"steps": [], "checksum": tensor_digest(tensors)})
     save_file(tensors, folder / Run(folder).averaged.name, metadata={"regard": note})
     data = replace(recipe.data, train=(), valid=(), test=(), train_target="", prepared="")
-    (folder / "recipe.toml").write_text(to_toml(replace(recipe, init="", data=data)), encoding="utf-8")
+    train = replace(recipe.train, freeze="")  # which means nothing without init
+    (folder / "recipe.toml").write_text(to_toml(replace(recipe, init="", data=data, train=train)), encoding="utf-8")
 
 
 FORMATS = {
