@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import regard
+from regard.doctor.weights import sound
 from regard.errors import RegardError
 from regard.export.formats import FORMATS, export
 from regard.export.runs import write_run
@@ -159,3 +160,5 @@ def test_an_export_without_whole_weights_says_to_export_again(random_run: Callab
     out.averaged.unlink()
     with pytest.raises(RegardError, match=r"is an export without its averaged\.safetensors: export the run again"):
         load_weights(out)
+    (finding,) = sound(out)
+    assert (finding.what, finding.fix) == ("The export has no averaged.safetensors.", "Export the run again.")
