@@ -40,9 +40,11 @@ def import_(
         raise RegardError(f"There is no {folder}.")
     if tokenizer and source != "fairseq":
         raise RegardError("--tokenizer is for fairseq; a MarianMT folder has its own.")
+    if source == "fairseq":
+        folder = fairseq.checkpoint_in(folder)
     made = marian.read(folder, run) if source == "marian" else fairseq.read(folder, run, tokenizer)
     recipe = made.pair_recipe
     warn(
-        f"Made {made.path}: {recipe.model.n_layers} layers of {recipe.model.d_model}, "
+        f"Made {made.path} of {folder}: {recipe.model.n_layers} layers of {recipe.model.d_model}, "
         f"{recipe.tokenizer.vocab_size:,} subwords. Translate with: regard translate {made.path}"
     )

@@ -77,6 +77,8 @@ class Tokenizer:
     """
 
     def __init__(self, model: bytes, vocabulary: Sequence[str] | None = None) -> None:
+        if not model:
+            raise RuntimeError("an empty SentencePiece model")  # which SentencePiece itself would take
         self.model = model
         self.processor = spm.SentencePieceProcessor(model_proto=model)
         self.vocabulary = None if vocabulary is None else list(vocabulary)

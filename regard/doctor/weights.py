@@ -32,9 +32,10 @@ def sound(run: Run) -> Iterator[Finding]:
     if run.averaged.exists():
         files.append(run.averaged)
     if not files and not run.steps():
-        yield Finding(
-            "no-weights", "error", Where((str(run.path),)), "The run has no checkpoint.", "Train it with regard train."
-        )
+        what, advice = "The run has no checkpoint.", "Train it with regard train."
+        if run.manifest.is_file():
+            what, advice = f"The export has no {run.averaged.name}.", "Export the run again."
+        yield Finding("no-weights", "error", Where((str(run.path),)), what, advice)
     for path in files:
         try:
             tensors = read(run, path)

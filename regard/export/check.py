@@ -27,7 +27,7 @@ from regard.decode.state import Hypothesis
 from regard.decode.translator import Translator
 from regard.errors import RegardError
 from regard.evaluate.bleu import bleu, chrf
-from regard.export.engines import Settings, TorchEngine, open_engine
+from regard.export.engines import Ctranslate2Engine, Settings, TorchEngine, open_engine
 from regard.export.formats import Exported, size_on_disk
 from regard.training.checkpoint import weights
 
@@ -72,6 +72,7 @@ class Report:
     quantization: str
     sizes: tuple[int, int]  # bytes: our weights, their folder
     comparisons: list[Comparison]
+    computed_in: str = ""  # where this machine's engine does not compute in so few bits: what it took instead
 
     @property
     def passed(self) -> bool:
@@ -84,7 +85,8 @@ class Report:
 
     def text(self) -> str:
         ours, theirs = (f"{size / 1e6:,.1f} MB" for size in self.sizes)
-        lines = [f"{self.format} ({self.quantization}): {theirs} on disk, against {ours} of weights"]
+        bits = f"{self.quantization}, computed in {self.computed_in}" if self.computed_in else self.quantization
+        lines = [f"{self.format} ({bits}): {theirs} on disk, against {ours} of weights"]
         for one in self.comparisons:
             n = one.sentences
             here, there = (rate(n / seconds) for seconds in one.seconds)
@@ -148,7 +150,9 @@ def check(
         differences, scores = compare(translator, sources, here, there, lines, beam_size)
         comparisons.append(Comparison(search, len(lines), (ours_took, theirs_took), differences, scores, quality))
     size = sum(tensor.numel() * tensor.itemsize for tensor in weights(translator.model).values())
-    return Report(exported.format, exported.quantization, (size, size_on_disk(exported.folder)), comparisons)
+    instead = engine.instead if isinstance(engine, Ctranslate2Engine) else ""
+    sizes = size, size_on_disk(exported.folder)
+    return Report(exported.format, exported.quantization, sizes, comparisons, instead)
 
 
 def search_for(search: str) -> DecodeConfig:

@@ -24,14 +24,14 @@ from regard.data.tokenizer import TokenizerPair
 from regard.decode.engine import refusals
 from regard.decode.translator import Translator
 from regard.errors import RegardError, nearest
-from regard.export.engines import MANIFEST, Ctranslate2Engine, Manifest, Settings
+from regard.export.engines import Ctranslate2Engine, Manifest, Settings
 from regard.export.formats import QUANTIZATIONS, digest_of, export
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.families import FAMILIES
 from regard.training.checkpoint import flush, tensor_digest
 from regard.training.load import WEIGHTS, load_weights
 from regard.training.pairs import load_translator
-from regard.training.run import Run
+from regard.training.run import MANIFEST, Run
 
 ENGINES = ("auto", "torch", "ctranslate2")
 EXPORTS = "exports"  # the folder of a run for exports of its own
@@ -85,7 +85,13 @@ def open_translator(
             )
         model = home.model if home else shape_alone(folder, manifest)
     tokenizers = TokenizerPair.load(folder / "tokenizer")
-    return Translator(folder.name, model, tokenizers, config, engine=Ctranslate2Engine(folder, settings))
+    opened = Ctranslate2Engine(folder, settings)
+    if opened.instead:
+        remark(
+            f"CTranslate2 does not compute in {manifest.quantization} on this machine: {opened.instead} is used on the "
+            f"weights of {manifest.quantization}."
+        )
+    return Translator(folder.name, model, tokenizers, config, engine=opened)
 
 
 def alone(partners: Sequence[Path]) -> None:

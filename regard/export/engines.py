@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,9 @@ from regard.export import marian
 from regard.export.ctranslate2 import POSITIONS
 from regard.export.onnx import FILES, cache_names
 from regard.training.checkpoint import tensor_digest, weights
+from regard.training.run import MANIFEST
 
-MANIFEST = "export.json"  # what a folder of ours says of itself
+UNSEALED = (MANIFEST, "README.md")  # files of a folder that its digests leave out
 BANNED = (PAD, BOS, UNK)
 
 
@@ -49,7 +50,7 @@ class Settings:
     """How an engine runs; what it answers does not depend on these."""
 
     device: str = "cpu"  # cpu, cuda or cuda:1 …
-    compute_type: str = "default"  # CTranslate2's: default keeps the type of the weights
+    compute_type: str = "default"  # CTranslate2's: default keeps the type of the weights, or takes one of more bits
     inter_threads: int = 1  # CTranslate2: batches at a time
     intra_threads: int = 0  # threads within a batch; 0: the engine's own choice
     patience: float = 2.0  # CTranslate2 ends a beam after beam_size · patience hypotheses, ours when none can win
@@ -71,6 +72,7 @@ class Manifest:
     model: PairModel
     decode: DecodeConfig
     weights: str = ""  # the digest of those it was made of
+    files: dict[str, str] = field(default_factory=dict)  # path → sha256; exports of older versions have none
 
     @classmethod
     def open(cls, folder: Path) -> Manifest:
@@ -78,11 +80,24 @@ class Manifest:
             content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
             model = read_model(content["model"])
             decode = read_section(DecodeConfig, content["decode"], "decode.")
-            return cls(content["format"], content["quantization"], model, decode, content.get("weights", ""))
+            origin, files = content.get("weights", ""), dict(content.get("files", {}))
+            return cls(content["format"], content["quantization"], model, decode, origin, files)
         except FileNotFoundError:
             raise RegardError(f"{folder} is no export: it has no {MANIFEST}; make one with regard export.") from None
-        except (ValueError, KeyError):
+        except (ValueError, KeyError, TypeError):
             raise RegardError(f"{folder / MANIFEST} is damaged: export the run again.") from None
+
+    @classmethod
+    def verified(cls, folder: Path) -> Manifest:
+        """The same, of a folder whose files are those that were exported."""
+        manifest = cls.open(folder)
+        for name, digest in manifest.files.items():
+            path = folder / name
+            if not path.is_file() or file_hash(path) != digest:
+                raise RegardError(
+                    f"{path} is missing or not the one that was exported: delete {folder} and export the run again."
+                )
+        return manifest
 
     @property
     def longest(self) -> int:
@@ -90,6 +105,13 @@ class Manifest:
         if self.model.family != "recurrent" and self.model.positions == "learned":
             return self.model.max_positions
         return marian.POSITIONS if self.format == "marian" else POSITIONS
+
+
+def file_digests(folder: Path) -> dict[str, str]:
+    """The sha256 of every file that decides what an exported folder answers."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    names = {path.relative_to(folder).as_posix(): path for path in paths}
+    return {name: file_hash(path) for name, path in names.items() if name not in UNSEALED}
 
 
 def open_engine(folder: Path, settings: Settings | None = None) -> Engine:
@@ -178,7 +200,7 @@ class Ctranslate2Engine:
     at_once = 2  # while the last batches of one call are at work, the first of the next fill what they leave idle
 
     def __init__(self, folder: Path, settings: Settings | None = None) -> None:
-        self.folder, self.settings, self.manifest = folder, settings or Settings(), Manifest.open(folder)
+        self.folder, self.settings, self.manifest = folder, settings or Settings(), Manifest.verified(folder)
         ctranslate2 = needed("ctranslate2", "fast")
         tokenizers = TokenizerPair.load(folder / "tokenizer")
         sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
@@ -187,21 +209,32 @@ class Ctranslate2Engine:
         device, _, index = self.settings.device.partition(":")
         threads = torch.get_num_threads()
         try:
+            able = ctranslate2.get_supported_compute_types(device, int(index or 0))
+            lacking = self.settings.compute_type == "default" and self.manifest.quantization not in able
+            self.instead = "float32" if lacking else ""  # CTranslate2 itself would take int8 for int16
             self.translator = ctranslate2.Translator(
-                str(folder), device=device, device_index=int(index or 0), compute_type=self.settings.compute_type,
+                str(folder), device=device, device_index=int(index or 0),
+                compute_type=self.instead or self.settings.compute_type,
                 inter_threads=self.settings.inter_threads, intra_threads=self.settings.intra_threads,
             )  # fmt: skip
         except (RuntimeError, ValueError) as error:
             raise RegardError(f"CTranslate2 cannot open {folder}: {error}.") from None
         finally:
             torch.set_num_threads(threads)  # it changes those of the whole process
+        for side, pieces in (("source", self.source), ("target", self.target)):
+            for path in (folder / f"{side}_vocabulary.json", folder / "shared_vocabulary.json"):
+                if path.is_file() and json.loads(path.read_text(encoding="utf-8")) != pieces:
+                    raise RegardError(
+                        f"{path} and {folder / 'tokenizer'} have different pieces, so one of them is another model's: "
+                        "export the run again."
+                    )
 
     @property
     def longest(self) -> int:
         return self.manifest.longest
 
     def identity(self) -> dict[str, str]:
-        return folder_identity(self.name, self.folder, self.settings.compute_type)
+        return folder_identity(self.name, self.folder, self.instead or self.settings.compute_type)
 
     def limit(self, source: Sequence[int], config: DecodeConfig) -> int:
         """The most tokens an output may have."""
@@ -285,7 +318,7 @@ class OnnxEngine:
     name, honours, at_once = "ONNX", HONOURED, 1
 
     def __init__(self, folder: Path, settings: Settings | None = None) -> None:
-        self.folder, self.settings, self.manifest = folder, settings or Settings(), Manifest.open(folder)
+        self.folder, self.settings, self.manifest = folder, settings or Settings(), Manifest.verified(folder)
         onnxruntime = needed("onnxruntime", "onnx")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = self.settings.intra_threads
@@ -378,7 +411,7 @@ class TransformersEngine:
     name, honours, at_once = "transformers", HONOURED, 1
 
     def __init__(self, folder: Path, settings: Settings | None = None) -> None:
-        self.folder, self.settings, self.manifest = folder, settings or Settings(), Manifest.open(folder)
+        self.folder, self.settings, self.manifest = folder, settings or Settings(), Manifest.verified(folder)
         transformers = needed("transformers", "hf")
         transformers.logging.set_verbosity_error()
         transformers.logging.disable_progress_bar()

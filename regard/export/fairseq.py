@@ -33,6 +33,7 @@ THEIR_BOS, THEIR_PAD, THEIR_EOS, THEIR_UNK = range(4)
 SPECIALS: dict[int, int | None] = {PAD: THEIR_PAD, BOS: THEIR_BOS, EOS: THEIR_EOS, UNK: THEIR_UNK}
 OFFSET = THEIR_PAD + 1  # the number of the first position
 IGNORED = ("version", "_float_tensor", "_future_mask")  # what a state dictionary holds beside weights
+FITS = 0.5  # of a dictionary, at least, that its SentencePiece model must know
 OLD_NORMS = {"encoder": ("self_attn", "final"), "decoder": ("self_attn", "encoder_attn", "final")}
 
 
@@ -242,12 +243,20 @@ def entries(file: Path) -> Iterator[str]:
 
 
 def make_tokenizer(pieces: list[str], model: Path | None, file: Path) -> Tokenizer:
+    own = pieces[UNK + 1 :]
     if model:
         try:
-            return Tokenizer(model.read_bytes(), pieces)
+            made = Tokenizer(model.read_bytes(), pieces)
         except (OSError, RuntimeError):
             raise RegardError(f"{model} is no SentencePiece model.") from None
-    own = pieces[UNK + 1 :]
+        known = {made.processor.id_to_piece(i) for i in range(made.processor.get_piece_size())}
+        shared = sum(piece in known for piece in own)
+        if shared < FITS * len(own):
+            raise RegardError(
+                f"{model} has only {shared:,} of the {len(own):,} pieces of {file}: give the model that made them with "
+                "--tokenizer."
+            )
+        return made
     if any("▁" in piece for piece in own):
         raise RegardError(f"{file} holds SentencePiece pieces: give the model that made them with --tokenizer.")
     return Tokenizer(by_spaces(own), [*pieces[: UNK + 1], *(f"▁{piece}" for piece in own)])

@@ -1,7 +1,7 @@
 """The formats a run can be exported to, and the folder of each.
 
-Every folder has `export.json`, which says what it is, `tokenizer/`, and a README on its use. It appears under its name
-only when all of it is written.
+Every folder has `export.json`, which says what it is and the sha256 of its files, `tokenizer/`, and a README on its
+use. It appears under its name only when all of it is written.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from safetensors.torch import save_file
 
@@ -21,10 +22,10 @@ from regard.config import PairRecipe, TransformerConfig, to_dict, to_toml
 from regard.decode.translator import Translator
 from regard.errors import RegardError, nearest
 from regard.export import ctranslate2, marian, onnx
-from regard.export.engines import MANIFEST
-from regard.training.checkpoint import tensor_digest, weights
+from regard.export.engines import file_digests
+from regard.training.checkpoint import flush, tensor_digest, weights
 from regard.training.pairs import load_translator
-from regard.training.run import Run
+from regard.training.run import MANIFEST, Run
 
 QUANTIZATIONS = ("float32", "int16", "int8")
 
@@ -38,16 +39,18 @@ class Format:
     quantizations: tuple[str, ...]
     packages: tuple[str, ...]  # needed to write it
     extra: str  # the extra of ours that installs them
-    usage: str
+    usage: str  # Python, inside the folder
+    by_power: bool  # whether what reads it ranks by |Y|^α, whatever the recipe says
 
 
 def write_safetensors(translator: Translator, recipe: PairRecipe, folder: Path, quantization: str) -> None:
-    """A run directory of weights, recipe and tokenizer alone, without the paths of anybody's text."""
+    """A run directory of weights, recipe and tokenizer alone, without the paths of anybody's text or runs."""
     tensors = {name: tensor.cpu().contiguous() for name, tensor in weights(translator.model).items()}
     note = json.dumps({"steps": [], "checksum": tensor_digest(tensors)})
     save_file(tensors, folder / Run(folder).averaged.name, metadata={"regard": note})
     data = replace(recipe.data, train=(), valid=(), test=(), train_target="", prepared="")
-    (folder / "recipe.toml").write_text(to_toml(replace(recipe, init="", data=data)), encoding="utf-8")
+    train = replace(recipe.train, freeze="")  # which means nothing without init
+    (folder / "recipe.toml").write_text(to_toml(replace(recipe, init="", data=data, train=train)), encoding="utf-8")
 
 
 FORMATS = {
@@ -55,12 +58,13 @@ FORMATS = {
         lambda translator, recipe, folder, quantization: ctranslate2.write(translator, folder, quantization),
         ctranslate2.refusals, QUANTIZATIONS, ("ctranslate2",), "fast",
         """import ctranslate2, sentencepiece
-source = sentencepiece.SentencePieceProcessor("{folder}/tokenizer/{source}.model")
-target = sentencepiece.SentencePieceProcessor("{folder}/tokenizer/{target}.model")
-translator = ctranslate2.Translator("{folder}")
+source = sentencepiece.SentencePieceProcessor("tokenizer/{source}.model")
+target = sentencepiece.SentencePieceProcessor("tokenizer/{target}.model")
+translator = ctranslate2.Translator(".")
 pieces = source.encode("A sentence.", out_type=str)
 best = translator.translate_batch([pieces], beam_size=4, length_penalty=0.6, patience=2, disable_unk=True)[0]
 print(target.decode_pieces(best.hypotheses[0]))""",
+        by_power=True,
     ),
     "onnx": Format(
         lambda translator, recipe, folder, quantization: onnx.write(translator, folder, quantization),
@@ -69,23 +73,25 @@ print(target.decode_pieces(best.hypotheses[0]))""",
 from regard.config import DecodeConfig
 from regard.data.tokenizer import TokenizerPair
 from regard.export.engines import OnnxEngine
-folder = Path("{folder}")
-tokenizers, engine = TokenizerPair.load(folder / "tokenizer"), OnnxEngine(folder)
+tokenizers, engine = TokenizerPair.load(Path("tokenizer")), OnnxEngine(Path("."))
 best = engine.decode(tokenizers.source.encode(["A sentence."]), 1, DecodeConfig())[0][0]
 print(tokenizers.target.decode(best.tokens))""",
+        by_power=False,
     ),
     "marian": Format(
         lambda translator, recipe, folder, quantization: marian.write(translator, folder),
         marian.refusals, ("float32",), (), "hf",
         """from transformers import MarianMTModel, MarianTokenizer
-model, tokenizer = (kind.from_pretrained("{folder}") for kind in (MarianMTModel, MarianTokenizer))
+model, tokenizer = (kind.from_pretrained(".") for kind in (MarianMTModel, MarianTokenizer))
 batch = tokenizer(["A sentence."], return_tensors="pt", padding=True)
 print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))""",
+        by_power=True,
     ),
     "safetensors": Format(
         write_safetensors, lambda config: [], ("float32",), (), "",
         """import regard
-print(regard.load("{folder}").translate("A sentence."))""",
+print(regard.load(".").translate("A sentence."))""",
+        by_power=False,
     ),
 }  # fmt: skip
 
@@ -119,14 +125,23 @@ def export(run: Path, to: str, out: Path, quantization: str = "float32", weights
             "model": to_dict(recipe.model), "decode": vars(recipe.decode), "weights": digest_of(translator),
         }  # fmt: skip
         (new / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
-        (new / "README.md").write_text(readme(translator, to, quantization, out.name), encoding="utf-8")
+        (new / "README.md").write_text(readme(translator, to, quantization), encoding="utf-8")
         exported = Exported(new, to, quantization, translator)
         yield exported
+        seal(new, manifest)
         place = out if exported.accepted else out.with_name(f"{out.name}.refused")
         shutil.rmtree(place, ignore_errors=True)
         new.rename(place)
     finally:
         shutil.rmtree(new, ignore_errors=True)
+
+
+def seal(folder: Path, manifest: dict[str, Any]) -> None:
+    """Write the digests of a folder's files into its manifest, on the disk before the folder takes its name."""
+    (folder / MANIFEST).write_text(
+        json.dumps({**manifest, "files": file_digests(folder)}, indent=1) + "\n", encoding="utf-8"
+    )
+    flush(folder / MANIFEST)
 
 
 def digest_of(translator: Translator) -> str:
@@ -158,19 +173,24 @@ def check_request(to: str, out: Path, quantization: str) -> None:
         raise RegardError(f"{out} is there already: remove it, or give another folder with --out.")
 
 
-def readme(translator: Translator, to: str, quantization: str, name: str) -> str:
+def readme(translator: Translator, to: str, quantization: str) -> str:
     shared = translator.tokenizers.shared
     source, target = ("shared", "shared") if shared else ("source", "target")
-    usage = FORMATS[to].usage.format(folder=name, source=source, target=target)
+    usage = FORMATS[to].usage.format(source=source, target=target)
+    ranking = (
+        "Scores are normalised by |Y|^α here (`--normalization power` of `regard translate`). "
+        if FORMATS[to].by_power
+        else ""
+    )
     return f"""# {translator.name}
 
-A translation model in the format {to} ({quantization}), exported by regard {regard.__version__}.
+A translation model in the format {to} ({quantization}), exported by regard {regard.__version__}. Inside this folder:
 
 ```python
 {usage}
 ```
 
-Scores are normalised by |Y|^α here (`--normalization power` of `regard translate`); `export.json` has its shape.
+{ranking}`export.json` has its shape, and the sha256 of its files.
 """
 
 

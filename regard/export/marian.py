@@ -145,9 +145,12 @@ def read(folder: Path, run: Path) -> Run:
     names = ("vocab.json", "vocab.json" if shared else "target_vocab.json")
     vocabularies = [read_json(folder / name) for name in names]
     sizes = [theirs["vocab_size"], theirs["vocab_size"] if shared else theirs["decoder_vocab_size"]]
-    ordered = [in_our_order(*side, theirs, folder) for side in zip(vocabularies, sizes, strict=True)]
+    ordered = [
+        in_our_order(vocabulary, size, theirs, folder / name)
+        for vocabulary, size, name in zip(vocabularies, sizes, names, strict=True)
+    ]
     source, target = (
-        Tokenizer(read_model(folder / f"{side}.spm"), pieces)
+        read_tokenizer(folder / f"{side}.spm", pieces)
         for side, (pieces, _) in zip(("source", "target"), ordered, strict=True)
     )
     ours = our_weights(tensors, config, ordered[0][1], ordered[1][1], folder)
@@ -179,9 +182,11 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def read_model(path: Path) -> bytes:
+def read_tokenizer(path: Path, pieces: list[str]) -> Tokenizer:
     try:
-        return path.read_bytes()
+        return Tokenizer(path.read_bytes(), pieces)
+    except RuntimeError:
+        raise RegardError(f"{path} is no SentencePiece model, or not the whole of it: fetch it again.") from None
     except FileNotFoundError:
         raise RegardError(f"{path.parent} is no MarianMT folder: it has no {path.name}.") from None
 
@@ -230,22 +235,29 @@ def our_config(theirs: dict[str, Any], folder: Path) -> TransformerConfig:
 
 
 def in_our_order(
-    vocabulary: dict[str, int], size: int, theirs: dict[str, Any], folder: Path
+    vocabulary: dict[str, int], size: int, theirs: dict[str, Any], path: Path
 ) -> tuple[list[str], list[int | None]]:
-    pieces = [f"<row {row}>" for row in range(size)]  # a matrix may have more rows than there are pieces
+    named: dict[int, str] = {}
     for piece, row in vocabulary.items():
         if not isinstance(row, int) or not 0 <= row < size:
-            raise RegardError(f"{folder}: the vocabulary gives {piece!r} the number {row!r}, outside 0 … {size - 1}.")
-        pieces[row] = piece
+            raise RegardError(f"{path} gives {piece!r} the number {row!r}, outside 0 … {size - 1}.")
+        if row in named:
+            raise RegardError(f"{path} gives {named[row]!r} and {piece!r} one number, {row}: it is damaged.")
+        named[row] = piece
+    if len(named) < size:
+        raise RegardError(
+            f"{path} has {len(named):,} pieces, but config.json a vocabulary of {size:,}: it is cut short, or another "
+            "model's."
+        )
     if "<unk>" not in vocabulary:
-        raise RegardError(f"{folder}: the vocabulary has no <unk>.")
+        raise RegardError(f"{path} has no <unk>.")
     specials = {
         PAD: theirs["pad_token_id"],
         BOS: vocabulary.get("<s>"),
         EOS: theirs["eos_token_id"],
         UNK: vocabulary["<unk>"],
     }
-    return our_order(pieces, specials)
+    return our_order([named[row] for row in range(size)], specials)
 
 
 def our_weights(
@@ -261,15 +273,24 @@ def our_weights(
                 return tensors[name].float()
         raise RegardError(f"{folder}: the weights have no {names[0]}.")
 
+    def embedding(rows: list[int | None], *names: str) -> Tensor:
+        matrix, size = first(*names), 1 + max(row for row in rows if row is not None)
+        if len(matrix) != size:
+            raise RegardError(
+                f"{folder}: {names[0]} has {len(matrix):,} rows, but the vocabulary {size:,} pieces: it is another "
+                "model's."
+            )
+        return take_rows(matrix, rows)
+
     shared = "model.shared.weight"
     ours = {own: first(f"model.{name}") for own, name in layer_names(config).items()}
-    ours["source_embedding.tokens.weight"] = take_rows(first("model.encoder.embed_tokens.weight", shared), source)
-    decoder = first("model.decoder.embed_tokens.weight", shared)
+    ours["source_embedding.tokens.weight"] = embedding(source, "model.encoder.embed_tokens.weight", shared)
+    decoder = embedding(target, "model.decoder.embed_tokens.weight", shared)
     if config.tie != "all":
-        ours["target_embedding.tokens.weight"] = take_rows(decoder, target)
+        ours["target_embedding.tokens.weight"] = decoder
     if config.tie == "none":
-        ours["output.weight"] = take_rows(first("lm_head.weight"), target)
-    bias = tensors.get("final_logits_bias", torch.zeros(1, len(decoder))).float().flatten()
+        ours["output.weight"] = embedding(target, "lm_head.weight")
+    bias = tensors.get("final_logits_bias", torch.zeros(1, len(target))).float().flatten()
     ours["output.bias"] = take_rows(bias, target, missing=NEVER)
     return ours
 

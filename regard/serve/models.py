@@ -15,9 +15,9 @@ from regard.data.prepared import Prepared
 from regard.decode.translator import Translator
 from regard.errors import RegardError, nearest
 from regard.export.choice import EXPORTS, open_translator
-from regard.export.engines import MANIFEST, Settings
+from regard.export.engines import Settings
 from regard.serve.limits import Refusal
-from regard.training.run import Run
+from regard.training.run import MANIFEST, Run
 
 PAIR = re.compile(r"([A-Za-z]{2,3}(?:[-_][A-Za-z]{2,4})?)[-:>]([A-Za-z]{2,3}(?:[-_][A-Za-z]{2,4})?)")
 

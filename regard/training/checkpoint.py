@@ -28,7 +28,7 @@ from regard.data.files import file_hash
 from regard.errors import RegardError
 from regard.training import ranks
 from regard.training.optim import Adam
-from regard.training.run import Run
+from regard.training.run import MANIFEST, Run
 
 FORMAT = 1
 FILES = ("model.safetensors", "training.safetensors")
@@ -133,11 +133,12 @@ def load_tensors(path: Path, expected: str) -> dict[str, Tensor]:
 
 
 def damaged(path: Path) -> RegardError:
-    advice = (
-        f"Delete the folder {path.parent} to go on from the checkpoint before it."
-        if path.parent.name.startswith("step-")
-        else "Delete it; the same regard train command makes it again."
-    )
+    if (path.parent / MANIFEST).is_file():
+        advice = "Export the run again."
+    elif path.parent.name.startswith("step-"):
+        advice = f"Delete the folder {path.parent} to go on from the checkpoint before it."
+    else:
+        advice = "Delete it; the same regard train command makes it again."
     return RegardError(f"{path} is missing, truncated or altered: its checksum does not match. {advice}")
 
 

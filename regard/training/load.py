@@ -50,6 +50,10 @@ def load_weights(run: Run, which: str = "auto") -> dict[str, Tensor]:
         raise RegardError(f"There are no weights called {which}: choose averaged, ema, best, last or auto.")
     if which == "averaged" or (which == "auto" and run.averaged.exists()):
         return checkpoint.load_averaged(run)
+    if not run.steps() and run.manifest.is_file():
+        if run.averaged.exists():
+            raise RegardError(f"{run.path} is an export and has one set of weights: leave --weights out.")
+        raise RegardError(f"{run.path} is an export without its {run.averaged.name}: export the run again.")
     if not run.steps():
         raise RegardError(f"{run.path} has no checkpoint yet: train it with regard train.")
     last = run.checkpoint(run.steps()[-1])

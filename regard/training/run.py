@@ -24,6 +24,8 @@ from regard.config import PairRecipe, Recipe, differences, resolve, resolve_as, 
 from regard.data.files import locked
 from regard.errors import RegardError
 
+MANIFEST = "export.json"  # what an exported folder says of itself
+
 # What may change when a run is trained longer: how far, on what machine, and how it makes do with its memory.
 EXTENDABLE = ("train.steps:", "train.threads:", "train.device:", "train.recompute:")
 
@@ -42,6 +44,7 @@ class Run:
         self.samples = self.path / "samples.txt"
         self.report = self.path / "report"
         self.tensorboard = self.path / "tensorboard"
+        self.manifest = self.path / MANIFEST  # in an export alone, which has weights and was not trained here
 
     @classmethod
     def open(cls, path: str | Path) -> Run:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import regard
-from regard.config import DecodeConfig
+from regard.config import DecodeConfig, resolve
+from regard.data.corpus import load_required
 from regard.data.tokenizer import UNK
+from regard.data.tokenizer import train as learn
 from regard.decode.engine import Engine, refusals
 from regard.decode.state import Hypothesis
 from regard.decode.translator import Translator
 from regard.errors import RegardError
 from regard.export.check import MARGIN, SCORES, beam_margin, check, greedy_margin
+from regard.export.choice import open_translator
 from regard.export.engines import Ctranslate2Engine, Settings, TorchEngine, open_engine
 from regard.export.formats import export
 from regard.export.runs import write_run
@@ -118,6 +124,79 @@ def test_a_sentence_beyond_the_positions_is_named(random_run: Callable[..., Path
 def test_a_folder_that_is_no_export_is_named(tmp_path: Path) -> None:
     with pytest.raises(RegardError, match=r"no export: it has no export\.json"):
         open_engine(tmp_path)
+
+
+@pytest.fixture
+def exported(random_run: Callable[..., Path], tmp_path: Path) -> Path:
+    with export(random_run(n_layers=1), "ctranslate2", tmp_path / "out"):
+        pass
+    return tmp_path / "out"
+
+
+def leave_out_digests(folder: Path) -> None:
+    """As an export of an older version."""
+    manifest = json.loads((folder / "export.json").read_text())
+    manifest.pop("files", None)
+    (folder / "export.json").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize("to", ["ctranslate2", "marian"])
+def test_an_altered_file_of_an_export_is_named(random_run: Callable[..., Path], tmp_path: Path, to: str) -> None:
+    with export(random_run(n_layers=1), to, tmp_path / "out"):
+        pass
+    (tmp_path / "out" / "README.md").write_text("mine")
+    open_engine(tmp_path / "out", SETTINGS)
+    name = {"ctranslate2": "model.bin", "marian": "model.safetensors"}[to]
+    content = bytearray((tmp_path / "out" / name).read_bytes())
+    content[len(content) // 2] ^= 64
+    (tmp_path / "out" / name).write_bytes(content)
+    with pytest.raises(RegardError, match=f"{name} is missing or not the one that was exported: delete .* and export"):
+        open_engine(tmp_path / "out", SETTINGS)
+    (tmp_path / "out" / name).unlink()
+    with pytest.raises(RegardError, match=f"{name} is missing"):
+        open_engine(tmp_path / "out", SETTINGS)
+
+
+def test_an_export_without_digests_opens(exported: Path) -> None:
+    leave_out_digests(exported)
+    assert open_engine(exported, SETTINGS).decode([[5, 2]], 1, CONFIG)
+
+
+@pytest.mark.parametrize("part", ["vocabulary", "tokenizer"])
+def test_pieces_of_another_model_are_named(
+    exported: Path, tmp_path: Path, reverser_recipe: dict[str, Any], part: str
+) -> None:
+    leave_out_digests(exported)
+    if part == "vocabulary":
+        path = next(exported.glob("*_vocabulary.json"))
+        path.write_text(json.dumps([*json.loads(path.read_text()), "▁more"]))
+    else:
+        corpus = load_required(resolve(reverser_recipe).data, "train")
+        config = replace(resolve(reverser_recipe).tokenizer, vocab_size=50)
+        shutil.rmtree(exported / "tokenizer")
+        learn(config, corpus.source[:500], corpus.target[:500], 1).save(exported / "tokenizer")
+    with pytest.raises(RegardError, match="have different pieces, so one of them is another model's: export the run"):
+        open_engine(exported, SETTINGS)
+
+
+def test_bits_that_a_machine_lacks_become_more_and_never_fewer(
+    random_run: Callable[..., Path], tmp_path: Path, sentences: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CTranslate2 itself computes in int8 where there is no int16."""
+    import ctranslate2
+
+    monkeypatch.setattr(ctranslate2, "get_supported_compute_types", lambda *device: {"float32", "int8", "int8_float32"})
+    said: list[str] = []
+    run = random_run(n_layers=1)
+    translator = open_translator(run, "ctranslate2", "int16", remark=said.append)
+    assert isinstance(translator.engine, Ctranslate2Engine)
+    assert translator.engine.translator.compute_type == "float32"
+    assert said[-1].startswith("CTranslate2 does not compute in int16 on this machine: float32 is used")
+    with export(run, "ctranslate2", tmp_path / "out", "int16") as exported:
+        report = check(exported, sentences[:4], settings=SETTINGS)
+    assert report.plain()["computed_in"] == "float32"
+    assert report.text().startswith("ctranslate2 (int16, computed in float32): ")
+    assert open_translator(run, "ctranslate2", "int8").engine.translator.compute_type.startswith("int8")
 
 
 def test_what_never_comes_out_of_ours_never_comes_out_of_ctranslate2(

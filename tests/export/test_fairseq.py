@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import regard
+from regard.cli.import_ import import_
 from regard.data.tokenizer import EOS
 from regard.errors import RegardError
 from regard.export import fairseq
@@ -206,6 +207,18 @@ def test_the_sentencepiece_model_of_the_dictionary_makes_its_pieces(tmp_path: Pa
     assert source.pieces(source.encode(["the dog"])[0][:-1]) == expected
 
 
+def test_a_sentencepiece_model_that_does_not_fit_the_dictionary_is_refused(tmp_path: Path) -> None:
+    model = io.BytesIO()
+    spm.SentencePieceTrainer.train(
+        sentence_iterator=iter(["xyz zyx", "zzz yx"] * 9), model_writer=model, vocab_size=10, model_type="bpe",
+        minloglevel=2,
+    )  # fmt: skip
+    (tmp_path / "sp.model").write_bytes(model.getvalue())
+    folder = save(tmp_path / "model", checkpoint(), [f"▁{word}" for word in WORDS])
+    with pytest.raises(RegardError, match=r"sp\.model has only 0 of the 11 pieces of .*dict\.en\.txt: give the model"):
+        fairseq.read(folder, tmp_path / "run", tmp_path / "sp.model")
+
+
 def test_names_of_older_versions_are_understood(tmp_path: Path) -> None:
     """One matrix for queries, keys and values, and norms by number, as before 2019."""
     content = checkpoint()
@@ -302,3 +315,10 @@ def test_a_folder_with_several_checkpoints_asks_for_one(tmp_path: Path) -> None:
     with pytest.raises(RegardError, match=r"has checkpoint1\.pt, checkpoint2\.pt: give the path of the file"):
         fairseq.read(folder, tmp_path / "run")
     assert fairseq.read(folder / "checkpoint2.pt", tmp_path / "run").steps() == [1]
+
+
+def test_an_import_says_which_checkpoint_it_took(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = save(tmp_path / "model", checkpoint())
+    (folder / "checkpoint_last.pt").write_bytes((folder / "checkpoint_best.pt").read_bytes())
+    import_(folder, "fairseq", tmp_path / "run")
+    assert f"Made {tmp_path / 'run'} of {folder / 'checkpoint_best.pt'}: " in capsys.readouterr().err

@@ -6,15 +6,20 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 import regard
+from regard.doctor.weights import sound
 from regard.errors import RegardError
 from regard.export.formats import FORMATS, export
+from regard.export.runs import write_run
 from regard.training.checkpoint import weights
+from regard.training.load import load_weights
+from regard.training.run import Run
 
 NEEDS = ("ctranslate2", "transformers")
 
@@ -84,10 +89,12 @@ def test_a_folder_says_what_it_is_and_its_readme_runs(
 ) -> None:
     with export(trained, to, tmp_path / "out"):
         pass
-    assert json.loads((tmp_path / "out" / "export.json").read_text())["format"] == to
-    readme = (tmp_path / "out" / "README.md").read_text()
+    shutil.move(tmp_path / "out", tmp_path / "elsewhere")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert json.loads(Path("export.json").read_text())["format"] == to
+    readme = Path("README.md").read_text()
+    assert ("|Y|^α" in readme) == (to in ("ctranslate2", "marian"))
     code = readme.split("```python\n")[1].split("```")[0].replace("A sentence.", "k a d")
-    monkeypatch.chdir(tmp_path)
     exec(code, {})
     expected = regard.load(trained, device="cpu").translate("k a d", beam_size=4, normalization="power")
     assert expected
@@ -119,3 +126,39 @@ def test_safetensors_are_a_run_without_training_state(trained: Path, tmp_path: P
         assert torch.equal(tensor, weights(theirs.model)[name])
     assert not (tmp_path / "out" / "checkpoints").exists()
     assert sorted(FORMATS) == ["ctranslate2", "marian", "onnx", "safetensors"]
+
+
+def test_block_heads_trained_on_a_frozen_run_are_exported_without_it(
+    random_run: Callable[..., Path], tmp_path: Path
+) -> None:
+    """The recipe names neither the run that `init` did nor what was frozen of it."""
+    headed = Run.open(random_run(block_heads=2))
+    recipe = replace(headed.pair_recipe, init="runs/base", train=replace(headed.pair_recipe.train, freeze="base"))
+    translator = regard.load(headed.path, device="cpu")
+    frozen = write_run(tmp_path / "frozen", recipe, translator.tokenizers, weights(translator.model))
+    with export(frozen.path, "safetensors", tmp_path / "out"):
+        pass
+    exported = Run.open(tmp_path / "out").pair_recipe
+    assert (exported.init, exported.train.freeze, exported.model.block_heads) == ("", "", 2)
+    options = {"beam_size": 1, "blockwise": True}
+    ours, theirs = (
+        regard.load(path, device="cpu").translate("k a d", **options) for path in (frozen.path, tmp_path / "out")
+    )
+    assert ours == theirs
+
+
+def test_an_export_without_whole_weights_says_to_export_again(random_run: Callable[..., Path], tmp_path: Path) -> None:
+    out = Run(tmp_path / "out")
+    with export(random_run(n_layers=1), "safetensors", out.path):
+        pass
+    with pytest.raises(RegardError, match="is an export and has one set of weights: leave --weights out"):
+        load_weights(out, "best")
+    whole = out.averaged.read_bytes()
+    out.averaged.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(RegardError, match=r"its checksum does not match\. Export the run again\.$"):
+        load_weights(out)
+    out.averaged.unlink()
+    with pytest.raises(RegardError, match=r"is an export without its averaged\.safetensors: export the run again"):
+        load_weights(out)
+    (finding,) = sound(out)
+    assert (finding.what, finding.fix) == ("The export has no averaged.safetensors.", "Export the run again.")

@@ -270,6 +270,50 @@ def test_a_missing_file_is_named(folder: Path, tmp_path: Path, name: str) -> Non
         marian.read(copy, tmp_path / "run")
 
 
+def copied(folder: Path, copy: Path) -> Path:
+    copy.mkdir()
+    for path in folder.iterdir():
+        (copy / path.name).write_bytes(path.read_bytes())
+    return copy
+
+
+@pytest.mark.parametrize("name", ["source.spm", "target.spm"])
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_a_truncated_tokenizer_is_named(folder: Path, tmp_path: Path, name: str, share: float) -> None:
+    path = copied(folder, tmp_path / "copy") / name
+    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+    with pytest.raises(RegardError, match=f"{name} is no SentencePiece model, or not the whole of it: fetch it again"):
+        marian.read(path.parent, tmp_path / "run")
+
+
+def test_a_vocabulary_that_does_not_name_every_row_is_refused(folder: Path, tmp_path: Path) -> None:
+    path = copied(folder, tmp_path / "copy") / "vocab.json"
+    numbers = json.loads(path.read_text())
+    cut = {piece: number for piece, number in numbers.items() if number != 20}
+    path.write_text(json.dumps(cut))
+    with pytest.raises(RegardError, match=rf"vocab\.json has {len(cut)} pieces, but config\.json a vocabulary of"):
+        marian.read(path.parent, tmp_path / "run")
+    at = {number: piece for piece, number in numbers.items()}
+    path.write_text(json.dumps({**numbers, at[21]: 20}))
+    with pytest.raises(RegardError, match=r"vocab\.json gives .* and .* one number, 20: it is damaged"):
+        marian.read(path.parent, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_matrix_of_other_rows_than_the_vocabulary_is_refused(folder: Path, tmp_path: Path) -> None:
+    """Both the vocabulary and the configuration are another model's."""
+    copy = copied(folder, tmp_path / "copy")
+    for name in ("vocab.json", "target_vocab.json"):
+        if (copy / name).exists():
+            numbers = json.loads((copy / name).read_text())
+            (copy / name).write_text(json.dumps({**numbers, "▁more": len(numbers)}))
+    config = json.loads((copy / "config.json").read_text())
+    sizes = {key: config[key] + 1 for key in ("vocab_size", "decoder_vocab_size")}
+    (copy / "config.json").write_text(json.dumps({**config, **sizes}))
+    with pytest.raises(RegardError, match=r"has \d+ rows, but the vocabulary \d+ pieces: it is another model's"):
+        marian.read(copy, tmp_path / "run")
+
+
 def test_our_end_symbol_stays_ours(imported: Path) -> None:
     translator = regard.load(imported, device="cpu")
     assert translator.tokenizers.source.pieces([PAD, BOS, EOS, UNK]) == ["<pad>", "<s>", "</s>", "<unk>"]
