@@ -290,6 +290,8 @@ class Meter:
 
     def at_stake(self) -> str:
         """What an interrupted user should know."""
+        if not self.kept:
+            return "No line is kept yet: the same command starts again."
         return f"{counted(self.kept, 'line')} {'is' if self.kept == 1 else 'are'} kept: the same command goes on there."
 
     def chunk(self, lines: int, part: float) -> None:
