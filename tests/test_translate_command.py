@@ -360,7 +360,7 @@ def test_options_that_would_do_nothing_are_refused(run: Path, tmp_path: Path) ->
         (("--temperature", "0.5"), "set decode.sample = true (--sample)"),
         (("--sample", "--beam", "8"), "--sample draws and --beam searches"),
         (("--compute-type", "int8"), "--compute-type int8 is for CTranslate2"),
-        (("--blockwise", "--beam", "2"), "decode.beam_size = 1 (--beam 1), not 2"),
+        (("--blockwise", "--beam", "2"), "decode.beam_size = 1, not 2 (--beam 1)"),
     ):
         refused = call_here(run, "-i", tmp_path / "in.txt", *arguments)
         assert isinstance(refused.exception, RegardError), arguments

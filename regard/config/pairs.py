@@ -210,8 +210,8 @@ class DecodeConfig:
             )
         if self.blockwise and self.beam_size > 1:
             raise RegardError(
-                f"decode.blockwise gives what greedy search gives: set decode.beam_size = 1 (--beam 1), not "
-                f"{self.beam_size}."
+                f"decode.blockwise gives what greedy search gives: set decode.beam_size = 1, not {self.beam_size} "
+                "(--beam 1)."
             )
 
 
