@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+TELLING = 3  # letters of a name's beginning that tell it
+
 
 class RegardError(Exception):
     """Bad input, a bad recipe or a damaged file; the message names the place and the fix."""
@@ -23,6 +25,11 @@ class Diverged(RegardError):
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str:
-    """A hint such as ` (did you mean d_model?)`, or nothing where no candidate is close."""
-    close = difflib.get_close_matches(word, list(candidates), n=1, cutoff=0.5)
+    """A hint such as ` (did you mean d_model?)`, or nothing where no candidate is close. One that begins with the word
+    is closer than any other."""
+    candidates = list(candidates)
+    longer = [one for one in candidates if len(word) >= TELLING and one.startswith(word)]
+    close = difflib.get_close_matches(word, longer, n=1, cutoff=0.0) or difflib.get_close_matches(
+        word, candidates, n=1, cutoff=0.5
+    )
     return f" (did you mean {close[0]}?)" if close else ""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from regard.config import differences, resolve, shipped, to_toml
-from regard.errors import RegardError
+from regard.config import DecodeConfig, differences, read_section, resolve, shipped, to_toml
+from regard.errors import RegardError, nearest
 
 
 def test_defaults_are_the_papers_base_model() -> None:
@@ -89,12 +89,25 @@ def test_a_key_without_its_section_is_recognised() -> None:
     [
         ("train.steps", "has no '='"),
         ("train.stpes=3", r"train\.stpes \(did you mean train\.steps\?\)"),
+        ("decode.beam=3", r"decode\.beam \(did you mean decode\.beam_size\?\)"),
         ("name.x=1", "name"),
     ],
 )
 def test_bad_overrides_are_named(override: str, message: str) -> None:
     with pytest.raises(RegardError, match=message):
         resolve({"name": "x"}, [override])
+
+
+def test_a_section_alone_names_its_keys_dotted() -> None:
+    with pytest.raises(RegardError, match=r"decode\.temprature \(did you mean decode\.temperature\?\)"):
+        read_section(DecodeConfig, {"temprature": 3}, "decode.")
+
+
+def test_a_name_that_begins_with_the_word_is_the_nearest() -> None:
+    names = ["team", "beat", "beam_size_of_the_search"]
+    assert nearest("beam", names) == " (did you mean beam_size_of_the_search?)"
+    assert nearest("baem", names) == " (did you mean team?)"
+    assert nearest("b", names) == ""
 
 
 def test_a_recipe_survives_its_own_toml(tmp_path: Path) -> None:

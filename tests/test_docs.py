@@ -34,6 +34,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for language in ("en", "de"):
             text = (folder / f"{split}.{language}").read_bytes()
             (folder / f"{name}.{language}.gz").write_bytes(gzip.compress(text))
+    (folder / "terms.tsv").write_text("doctor\tLehrer\n", encoding="utf-8")
     (recipe,) = blocks(ROOT / "README.md", "toml")
     (folder / "mine.toml").write_text(recipe, encoding="utf-8")
     sets = ("train.steps=40", "train.average=1", "data.train_size=5000", "data.test_size=30")

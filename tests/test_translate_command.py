@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -15,11 +16,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from click.testing import Result
+from typer.testing import CliRunner
 
 import regard
+from regard.cli import app
 from regard.cli.translate import deciding
 from regard.config import DecodeConfig
 from regard.data.corpus import Corpus
+from regard.decode.jobs import changes
 from regard.decode.stream import Asked, LineFormat, LineTranslator
 from regard.decode.translator import Translator
 from regard.decode.wishes import Wish
@@ -38,6 +43,11 @@ SETTINGS = Settings(intra_threads=1)
 def start(*arguments: str | Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "regard", "translate", *map(str, arguments)]
     return subprocess.Popen(command, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def call_here(*arguments: str | Path) -> Result:
+    """The command without a process of its own."""
+    return CliRunner().invoke(app, ["translate", *map(str, arguments)])
 
 
 def call(*arguments: str | Path, text: str = "") -> subprocess.CompletedProcess[str]:
@@ -165,6 +175,17 @@ def test_what_an_engine_cannot_honour_is_refused_or_left_to_torch(run: Path, exp
     shutil.copytree(exported, tmp_path / "away")  # far from the run
     with pytest.raises(RegardError, match="cannot honour"):
         open_translator(tmp_path / "away", settings=SETTINGS, no_repeat_ngram=3)
+    for more, words in (({"phrases": True}, "prefixes or phrases"), ({"partners": [run]}, "several runs together")):
+        instead = open_translator(exported, settings=SETTINGS, device="cpu", remark=remarks.append, **more)  # type: ignore[arg-type]
+        assert (instead.engine, len(instead.partners)) == (None, len(more.get("partners", ())))  # type: ignore[arg-type]
+        assert f"CTranslate2 cannot honour {words}" in remarks[-1]
+        for path, asked in (
+            (tmp_path / "away", {}),
+            (exported, {"engine": "ctranslate2"}),
+            (run, {"quantization": "int8"}),
+        ):
+            with pytest.raises(RegardError, match=f"cannot honour {words}: give the run and use --engine torch"):
+                open_translator(path, settings=SETTINGS, **asked, **more)  # type: ignore[arg-type]
     assert open_translator(tmp_path / "away", settings=SETTINGS).config == DecodeConfig()
 
 
@@ -198,6 +219,7 @@ def test_wrong_wishes_end_in_a_sentence(run: Path, exported: Path, tmp_path: Pat
         (run, {"engine": "ctranslate"}, "did you mean ctranslate2"),
         (run, {"engine": "torch", "quantization": "int8"}, "leave --quantization out"),
         (run, {"quantization": "int4"}, "no quantization int4"),
+        (run, {"settings": Settings(compute_type="int8")}, "--compute-type int8 is for CTranslate2, and torch"),
         (exported, {"engine": "torch"}, "no weights for torch"),
         (exported, {"quantization": "int8"}, "holds float32"),
         (exported, {"which": "best"}, "one set of weights"),
@@ -205,7 +227,7 @@ def test_wrong_wishes_end_in_a_sentence(run: Path, exported: Path, tmp_path: Pat
         (tmp_path, {}, "not a run directory"),
     ):
         with pytest.raises(RegardError, match=words):
-            open_translator(path, settings=SETTINGS, **options)  # type: ignore[arg-type]
+            open_translator(path, **{"settings": SETTINGS, **options})  # type: ignore[arg-type]
 
 
 # --- the command -------------------------------------------------------------------------------------------
@@ -311,8 +333,61 @@ def test_phrases_prefixes_samples_and_ensembles_by_the_command(run: Path, tmp_pa
     assert call(run, "--with", run, text=text).stdout == call(run, text=text).stdout
 
 
+def test_prefixes_are_as_many_as_lines(run: Path, tmp_path: Path) -> None:
+    source, prefixes = tmp_path / "in.txt", tmp_path / "prefixes.txt"
+    source.write_text("a b\nb a\n", encoding="utf-8")
+    for text, words in (("a\nb\nc\n", "2 lines and 3 prefixes"), ("a\n", "2 lines and 1 prefix:"), ("", "0 prefixes")):
+        prefixes.write_text(text, encoding="utf-8")
+        for arguments in (("-i", source), ("-i", source, "-o", tmp_path / "out.txt")):
+            refused = call_here(run, "--prefixes", prefixes, *arguments)
+            assert isinstance(refused.exception, RegardError)
+            assert words in str(refused.exception)
+            assert refused.stdout == ""  # before anything is translated
+    assert not list(tmp_path.glob("out.txt*"))
+    prefixes.write_text("a\nb\nc\n", encoding="utf-8")
+    streamed = call(run, "--prefixes", prefixes, text="a b\nb a\n")
+    assert streamed.returncode == 2
+    assert "2 lines and 3 prefixes: give one for each line" in streamed.stderr
+    with pytest.raises(RegardError, match="more lines than the 0 prefixes"):
+        Asked(prefixes=()).wishes(0, ["a"])
+
+
+def test_options_that_would_do_nothing_are_refused(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a b\n", encoding="utf-8")
+    for arguments, words in (
+        (("--seed", "7"), "--seed is for drawing: add --sample"),
+        (("--seed", "1"), "--seed is for drawing: add --sample"),
+        (("--temperature", "0.5"), "set decode.sample = true (--sample)"),
+        (("--sample", "--beam", "8"), "--sample draws and --beam searches"),
+        (("--compute-type", "int8"), "--compute-type int8 is for CTranslate2"),
+        (("--blockwise", "--beam", "2"), "decode.beam_size = 1, not 2 (--beam 1)"),
+    ):
+        refused = call_here(run, "-i", tmp_path / "in.txt", *arguments)
+        assert isinstance(refused.exception, RegardError), arguments
+        assert words in str(refused.exception)
+    assert call_here(run, "-i", tmp_path / "in.txt", "--sample", "--seed", "7").exit_code == 0
+
+
+def test_ctrl_c_in_a_job_says_how_many_lines_are_kept(run: Path, tmp_path: Path, sentences: list[str]) -> None:
+    (tmp_path / "in.txt").write_text("\n".join(sentences * 100) + "\n")
+    process, journal = (
+        start(run, "--chunk", "20", "-i", tmp_path / "in.txt", "-o", tmp_path / "out.txt"),
+        tmp_path / "out.txt.journal",
+    )
+    while process.poll() is None and records(journal) < 3:
+        time.sleep(0.001)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors.decode()
+    found = re.search(r"interrupted\. ([\d,]+) lines are kept: the same command goes on there\.", errors.decode())
+    assert found
+    assert int(found[1].replace(",", "")) in (20 * (records(journal) - 1), 20 * (records(journal) - 2))
+
+
 def test_a_job_with_other_phrases_is_another_job(run: Path, tmp_path: Path, sentences: list[str]) -> None:
     model = regard.load(run)
     plain = LineTranslator(model, LineFormat())
     assert deciding(plain) != deciding(LineTranslator(model, LineFormat(), asked=Asked(forbidden=("a",))))
     assert deciding(plain) == deciding(LineTranslator(model, LineFormat(), asked=Asked()))
+    other = deciding(LineTranslator(model, LineFormat(), asked=Asked(forbidden=("a",), prefixes=("b",))))
+    assert changes(deciding(plain), other) == ["other phrases", "other prefixes"]

@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -23,13 +22,15 @@ from regard.cli.evaluate import evaluate
 from regard.cli.export import export
 from regard.cli.import_ import import_
 from regard.cli.label import label
-from regard.cli.options import console, first_rank, let_help_flow, warn
+from regard.cli.options import console, first_rank, let_help_flow, stopping, warn
 from regard.cli.parse import parse
 from regard.cli.serve import keys_app, serve
 from regard.cli.train import train
 from regard.cli.translate import translate
 from regard.cli.view import view
 from regard.errors import Interrupted, RegardError
+
+AGAIN = "The same command starts again, or goes on where there is something to go on from."
 
 app = typer.Typer(
     help="Attention models for sequences: train them, check them, look inside them.",
@@ -56,21 +57,13 @@ app.add_typer(keys_app, name="keys")
 let_help_flow(app)
 
 
-def stop_at_once(number: int, frame: FrameType | None) -> None:
-    """End on Ctrl-C. An exception would do, were it not that libraries swallow one in the middle of an import and go on
-    with half a module; training has its own way to stop."""
-    warn("regard: interrupted. The same command starts again, or goes on where there is something to go on from.")
-    sys.stdout.flush()
-    os._exit(130)
-
-
 def main(command: Callable[[], None] = app) -> None:
     """Run the command; a known problem ends in one sentence. Text goes in and out as UTF-8, whatever the locale."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8")
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where the caller has it ignored
-        signal.signal(signal.SIGINT, stop_at_once)
+        signal.signal(signal.SIGINT, stopping(lambda: AGAIN))
     try:
         command()
     except RegardError as error:

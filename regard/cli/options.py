@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import os
+import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -65,7 +69,7 @@ GlossaryFile = Annotated[
     Path | None,
     typer.Option(
         "--glossary",
-        help="Lines TERM, tab, TRANSLATION: where a source has the term, its translation comes out.",
+        help="Lines TERM, tab, TRANSLATION, or # a comment: where a source has the term, its translation comes out.",
         rich_help_panel=PHRASES,
     ),
 ]
@@ -84,7 +88,7 @@ PrefixText = Annotated[
 PrefixFile = Annotated[
     Path | None,
     typer.Option(
-        "--prefixes", help="How each translation begins, a line for each of the input.", rich_help_panel=PHRASES
+        "--prefixes", help="How each translation begins, exactly a line for each of the input.", rich_help_panel=PHRASES
     ),
 ]
 Sample = Annotated[bool, typer.Option("--sample", help="Draw translations, --n-best of them.", rich_help_panel=DRAWING)]
@@ -133,6 +137,33 @@ def first_rank() -> bool:
 
 def warn(text: str) -> None:
     console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def stopping(at_stake: Callable[[], str]) -> Callable[[int, FrameType | None], None]:
+    """A way to end on Ctrl-C, with a word on what is lost and kept. An exception would do, were it not that libraries
+    swallow one in the middle of an import and go on with half a module; training has its own way to stop."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        console.show_cursor()
+        warn(f"regard: interrupted. {at_stake()}")
+        sys.stdout.flush()
+        os._exit(130)
+
+    return stop
+
+
+@contextmanager
+def on_interrupt(at_stake: Callable[[], str]) -> Iterator[None]:
+    """Say this on Ctrl-C, where the command line has it in hand."""
+    before = signal.getsignal(signal.SIGINT)
+    if before in (signal.default_int_handler, signal.SIG_IGN, None):
+        yield
+        return
+    signal.signal(signal.SIGINT, stopping(at_stake))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def let_help_flow(app: typer.Typer) -> None:

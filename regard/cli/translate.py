@@ -45,6 +45,7 @@ from regard.cli.options import (
     Weights,
     console,
     given,
+    on_interrupt,
     warn,
 )
 from regard.errors import RegardError
@@ -74,7 +75,7 @@ def translate(
         int | None,
         typer.Option(min=1, help="Lines of --input kept at once; a kill loses at most so many.", show_default=False),
     ] = None,
-    engine: Annotated[str, typer.Option(help="What searches: see below.", metavar="auto|torch|ctranslate2")] = "auto",
+    engine: Annotated[str, typer.Option(help="What searches: see above.", metavar="auto|torch|ctranslate2")] = "auto",
     quantization: Annotated[
         str,
         typer.Option(help="Bits for CTranslate2; a run has float32 unless asked.", metavar="float32|int16|int8"),
@@ -131,7 +132,8 @@ def translate(
     Engines: torch has every feature, in float32. ctranslate2 is faster on a CPU; a run is exported for it on first use,
     under RUN/exports. It ranks by |Y|^α and stops by its own rule, so for gnmt all that its beam has found is ranked
     again here: the best of those, not of all. auto is torch for a run, ctranslate2 for an export to it or with
-    --quantization. What an engine cannot do is refused by name; auto turns to torch where the weights are at hand.
+    --quantization. What an engine cannot do is refused by name; but for an export under RUN/exports auto takes the
+    run's own weights and torch instead, and says so.
 
     Phrases of --glossary come out and those of --forbid do not, whatever the beam, as whole words in the letters given;
     give each form of a word that matters. A glossary's terms are found in the source whatever their case.
@@ -142,11 +144,15 @@ def translate(
 
     regard translate runs/demo --engine ctranslate2 --quantization int8 -i corpus.en.gz -o corpus.de.gz
     """
+    from regard.data.assemble import count_lines
     from regard.decode import jobs
 
     check(source, output, restart, verify_batch)
     if source and output:
         jobs.check_paths(jobs.Job(source, output), restart)  # before a model is loaded
+    asked = demands(glossary, forbid, forbid_file, prefix, prefixes)
+    if prefixes and source and source.is_file():
+        asked.check_lines(count_lines(source))
     import torch
 
     from regard.decode.stream import LineFormat, LineTranslator, Verifier
@@ -158,17 +164,17 @@ def translate(
     typed = source is None and sys.stdin.isatty()
     settings = Settings(device="cpu" if device == "auto" else device, compute_type=compute_type)
     settings = settings.spread(torch.get_num_threads(), side_by_side=not typed)
-    asked = demands(glossary, forbid, forbid_file, prefix, prefixes)
     model = open_translator(
         run, engine, quantization, weights, device, settings, alignments=alignments, partners=partners or (),
-        remark=warn, **given(
-            beam_size=beam or (1 if blockwise else None), length_penalty=length_penalty, normalization=normalization,
-            batch_sentences=batch,
+        phrases=bool(asked), remark=warn, **given(
+            blockwise=blockwise or None, beam_size=beam or (1 if blockwise else None), length_penalty=length_penalty,
+            normalization=normalization, batch_sentences=batch,
             coverage_penalty=coverage_penalty, min_length=min_length, max_length=max_length, precision=precision,
             no_repeat_ngram=no_repeat_ngram, sample=sample or None, temperature=temperature, top_k=top_k, top_p=top_p,
-            seed=seed, iterations=iterations, length_candidates=length_candidates, blockwise=blockwise or None,
+            seed=seed, iterations=iterations, length_candidates=length_candidates,
         ),
     )  # fmt: skip
+    check_drawing(model.config.sample, beam, seed)
     style = LineFormat(n_best=n_best, scores=scores, as_json=as_json)
     verifier = Verifier(model) if verify_batch else None
     lines = LineTranslator(model, style, alignments, asked, verifier, remark=warn)
@@ -176,7 +182,7 @@ def translate(
     if source and output:
         where = settings.device if model.engine else model.device
         job = jobs.Job(source, output, chunk, deciding(lines), machine(where))
-        with meter() as shown:
+        with meter() as shown, on_interrupt(shown.at_stake):
             lines = replace(lines, progress=shown.line)
             n = jobs.run(job, lines, model.engine.at_once if model.engine else 1, restart, shown.chunk, warn)
         if lines.calls.calls:
@@ -203,6 +209,15 @@ def check(source: Path | None, output: Path | None, restart: bool, verify_batch:
         raise RegardError("--verify-batch is for a look at a few sentences: leave --output out.")
 
 
+def check_drawing(sample: bool, beam: int | None, seed: int | None) -> None:
+    if sample and beam:
+        raise RegardError(
+            "--sample draws and --beam searches: leave one of them out; --n-best says how many are drawn."
+        )
+    if seed is not None and not sample:
+        raise RegardError("--seed is for drawing: add --sample.")
+
+
 def demands(
     glossary: Path | None, forbid: list[str] | None, forbid_file: Path | None, prefix: str | None, prefixes: Path | None
 ) -> Asked:
@@ -218,7 +233,7 @@ def demands(
         Glossary.read(glossary) if glossary else Glossary(),
         tuple(phrase.strip() for phrase in forbidden if phrase.strip()),
         prefix or "",
-        tuple(read_lines(prefixes)) if prefixes else (),
+        tuple(read_lines(prefixes)) if prefixes else None,
     )
 
 
@@ -234,6 +249,7 @@ def stream(source: Path | None, chunk: int, lines: LineTranslator) -> None:
             print(text)
         sys.stdout.flush()
         number += len(group)
+    lines.asked.check_lines(number)
 
 
 def in_groups(lines: Iterator[str], size: int) -> Iterator[list[str]]:
@@ -246,11 +262,15 @@ def deciding(lines: LineTranslator) -> dict[str, Any]:
     from regard.export.engines import TorchEngine
 
     model = lines.model
-    engine = model.engine or TorchEngine(model)
-    asked = hashlib.sha256(repr(lines.asked).encode()).hexdigest() if lines.asked else ""
+    engine, asked = model.engine or TorchEngine(model), lines.asked
     return {
-        **engine.identity(), **vars(model.config), **vars(lines.style), "alignments": lines.alignments, "asked": asked
+        **engine.identity(), **vars(model.config), **vars(lines.style), "alignments": lines.alignments,
+        "phrases": digest(asked.glossary.entries, asked.forbidden), "prefixes": digest(asked.prefix, asked.prefixes),
     }  # fmt: skip
+
+
+def digest(*parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
 def machine(device: object) -> dict[str, Any]:
@@ -266,8 +286,16 @@ class Meter:
     def __init__(self, show: Callable[..., None]) -> None:
         self.show, self.began, self.before = show, time.monotonic(), -1
         self.lines, self.per_line = 0, 0.0  # the part of the input that a line is, as far as is known
+        self.kept = 0  # lines on the disk
+
+    def at_stake(self) -> str:
+        """What an interrupted user should know."""
+        if not self.kept:
+            return "No line is kept yet: the same command starts again."
+        return f"{counted(self.kept, 'line')} {'is' if self.kept == 1 else 'are'} kept: the same command goes on there."
 
     def chunk(self, lines: int, part: float) -> None:
+        self.kept = lines
         self.before = lines if self.before < 0 else self.before
         self.per_line = part / lines if lines else 0.0
         self.line(lines)

@@ -200,15 +200,18 @@ class DecodeConfig:
             )
         if self.temperature <= 0:
             raise RegardError(
-                f"decode.temperature = {self.temperature:g}: it must be above 0; for 0 use beam_size = 1."
+                f"decode.temperature = {self.temperature:g}: it must be above 0; for 0 use beam_size = 1 (--beam 1)."
             )
         if not 0 < self.top_p <= 1:
             raise RegardError(f"decode.top_p = {self.top_p:g}: it must be above 0 and at most 1.")
         if not self.sample and (self.temperature, self.top_k, self.top_p) != (1.0, 0, 1.0):
-            raise RegardError("decode.temperature, top_k and top_p are for drawing: set decode.sample = true.")
+            raise RegardError(
+                "decode.temperature, top_k and top_p are for drawing: set decode.sample = true (--sample)."
+            )
         if self.blockwise and self.beam_size > 1:
             raise RegardError(
-                f"decode.blockwise gives what greedy search gives: set decode.beam_size = 1, not {self.beam_size}."
+                f"decode.blockwise gives what greedy search gives: set decode.beam_size = 1, not {self.beam_size} "
+                "(--beam 1)."
             )
 
 

@@ -163,7 +163,7 @@ def read_section(
     `where` is the dotted path so far, `known` the dotted keys of the whole recipe, those of `kind` by default.
     """
     hints = hints_of(kind)
-    known = keys_of(kind) if known is None else known
+    known = keys_of(kind, where) if known is None else known
     for key in values:
         if key not in hints:
             raise RegardError(f"Unknown recipe key {where}{key}{nearest_key(where + key, known)}.")

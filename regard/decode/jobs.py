@@ -20,6 +20,7 @@ import hashlib
 import json
 import lzma
 import os
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -33,6 +34,7 @@ from regard.data.files import bounded_lines, decode_lines, open_bytes, open_file
 from regard.errors import RegardError
 
 Translate = Callable[[int, list[str]], list[str]]  # the number of the first line, from 0, and lines → what is written
+DIGEST = re.compile("[0-9a-f]{64}")
 Progress = Callable[[int, float], None]  # lines done, and the part of the input that they are, where that is known
 
 
@@ -218,8 +220,11 @@ def check_head(job: Job, before: dict[str, Any], remark: Callable[[str], None]) 
 
 
 def changes(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """What differs, digests without their values."""
     return [
-        f"{key} was {before.get(key)!s:.16}, now {now.get(key)!s:.16}"
+        f"other {key}"
+        if any(DIGEST.match(str(one.get(key))) for one in (before, now))
+        else f"{key} was {before.get(key)!s:.16}, now {now.get(key)!s:.16}"
         for key in sorted({*before, *now})
         if before.get(key) != now.get(key)
     ]

@@ -136,14 +136,23 @@ class Glossary:
 
     @classmethod
     def read(cls, path: Path) -> Glossary:
-        """A line for each term: the source's, a tab, the translation's. Empty lines and lines with # are skipped."""
+        """A line for each term: the source's, a tab, the translation's. Empty lines and those that begin with # are
+        skipped."""
         entries = []
+        known: dict[str, tuple[int, str]] = {}  # the line and the translation of each term
         for number, line in enumerate(read_lines(path), start=1):
             if not line.strip() or line.startswith("#"):
                 continue
-            source, _, target = (part.strip() for part in line.partition("\t"))
-            if not source or not target:
-                raise RegardError(f"{path}, line {number}: a term, a tab and its translation are expected.")
+            parts = [part.strip() for part in line.strip().split("\t")]
+            if len(parts) != 2 or not all(parts):
+                raise RegardError(f"{path}, line {number}: a term, one tab and its translation are expected.")
+            source, target = parts
+            first, before = known.setdefault(source.casefold(), (number, target))
+            if target != before:
+                raise RegardError(
+                    f"{path}, line {number}: {source!r} is {before!r} in line {first} and {target!r} here: keep one of "
+                    "them, whatever the case of the term."
+                )
             entries.append((source, target))
         return cls(tuple(entries))
 

@@ -17,6 +17,7 @@ from regard.decode.phrases import Glossary
 from regard.decode.translator import Translation, Translator
 from regard.decode.wishes import Wish
 from regard.errors import RegardError
+from regard.wording import counted
 
 CHUNK = 2048  # lines translated before the first of them is printed, when they come faster than that
 PATIENCE = 0.02  # seconds to wait for more lines once there is one
@@ -134,16 +135,26 @@ class Asked:
     glossary: Glossary = field(default_factory=Glossary)
     forbidden: tuple[str, ...] = ()
     prefix: str = ""  # of every line
-    prefixes: tuple[str, ...] = ()  # of each line, in place of one for all
+    prefixes: tuple[str, ...] | None = None  # of each line, in place of one for all
 
     def __bool__(self) -> bool:
         return self != Asked()
 
     def wishes(self, first: int, lines: list[str]) -> list[Wish]:
-        if self.prefixes and first + len(lines) > len(self.prefixes):
-            raise RegardError(f"There are more lines than the {len(self.prefixes):,} prefixes: one is needed for each.")
-        prefixes = self.prefixes[first:] or [self.prefix] * len(lines)
+        if self.prefixes is not None and first + len(lines) > len(self.prefixes):
+            raise RegardError(
+                f"There are more lines than the {counted(len(self.prefixes), 'prefix', 'prefixes')}: give one for each."
+            )
+        prefixes = [self.prefix] * len(lines) if self.prefixes is None else self.prefixes[first:]
         return [Wish(prefix, self.glossary.required(line)) for prefix, line in zip(prefixes, lines, strict=False)]
+
+    def check_lines(self, lines: int) -> None:
+        """Whether so many lines in all have a prefix each: one too many or too few, and others may be shifted."""
+        if self.prefixes is not None and lines != len(self.prefixes):
+            raise RegardError(
+                f"{counted(lines, 'line')} and {counted(len(self.prefixes), 'prefix', 'prefixes')}: give one for each "
+                "line, an empty one where nothing is asked."
+            )
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from regard.decode.search import Take, search, work
 from regard.decode.state import Hypothesis, SearchOptions
 from regard.decode.step import Constraint
 from regard.decode.wishes import Demand, Wish, constraints_for, in_tokens, more_hypotheses
-from regard.errors import RegardError
+from regard.errors import RegardError, nearest
 from regard.models.blockwise import TransformerBlockStep
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.families import step_of
@@ -119,9 +119,12 @@ class Translator:
 
     def options(self, **changes: Any) -> DecodeConfig:
         """The decoding options with some keys changed; a wrong key or value is named."""
+        known = [key for key in vars(self.config) if key not in FOREIGN[self.task]]
         for key in changes:
             if key in FOREIGN[self.task]:
                 raise RegardError(foreign(self.task, key))
+            if key not in known:
+                raise RegardError(f"There is no decoding option {key}{nearest(key, known)}.")
         return read_section(type(self.config), {**vars(self.config), **changes}, "decode.")
 
     @uncollected()
@@ -141,6 +144,8 @@ class Translator:
         phrases come out of none as whole words.
         """
         config = self.options(**options)
+        if n_best < 1:
+            raise RegardError(f"n_best = {n_best} must be at least 1.")
         if wishes is not None and len(wishes) != len(sentences):
             raise RegardError(f"{len(sentences)} sentences have {len(wishes)} wishes: there must be one for each.")
         demands = [in_tokens(wish, self.tokenizers.target, self.spelling) for wish in wishes or ()]

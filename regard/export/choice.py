@@ -47,6 +47,7 @@ def open_translator(
     *,
     alignments: bool = False,
     partners: Sequence[Path] = (),
+    phrases: bool = False,
     remark: Callable[[str], None] = lambda text: None,
     **options: Any,
 ) -> Translator:
@@ -54,31 +55,32 @@ def open_translator(
 
     `quantization`: float32, int16 or int8 for CTranslate2; else that of the folder, and float32 for a run. `which`
     weights of a run. `alignments` will be asked for, so that torch must have weights too. `partners` are runs that
-    translate together with this one. `remark` is told what users should know. `options` are keys of [decode].
+    translate together with this one. `phrases` or prefixes will be asked for, which torch alone knows. `remark` is told
+    what users should know. `options` are keys of [decode].
     """
     check_names(engine, quantization)
     if Run(path).recipe_file.is_file() or not (path / MANIFEST).is_file():
         run = Run.open(path)
         if engine == "torch" or (engine == "auto" and not quantization):
+            check_torch(settings)
             return changed(load_translator([path, *partners], which, device), options)
-        alone(partners)
         config = read_section(DecodeConfig, {**vars(run.pair_recipe.decode), **options}, "decode.")
-        refuse(engine, config)
+        refuse(engine, beyond(config, phrases, partners))
         folder = export_within(run, quantization or "float32", which, remark)
         manifest = Manifest.open(folder)
         model = load_translator(path, which, "cpu").model if alignments else shape_alone(folder, manifest)
     else:
-        alone(partners)
         folder, manifest = path, Manifest.open(path)
         check_folder(folder, manifest, engine, quantization, which)
         config = read_section(DecodeConfig, {**vars(manifest.decode), **options}, "decode.")
-        refused, home = refusals(Ctranslate2Engine.honours, config), None
+        refused, home = beyond(config, phrases, partners), None
         if refused or alignments:
-            home = weights_at_hand(folder, manifest, device)
+            home = weights_at_hand(folder, manifest, device, partners)
         if refused and home and engine == "auto":
+            check_torch(settings)
             remark(f"CTranslate2 cannot honour {' and '.join(refused)}: the run's own weights translate, by torch.")
             return changed(home, options)
-        refuse(engine, config)
+        refuse(engine, refused)
         if alignments and not home:
             raise RegardError(
                 f"{folder} has no weights for torch, from which alignments are read: give the run that it was made of."
@@ -94,9 +96,10 @@ def open_translator(
     return Translator(folder.name, model, tokenizers, config, engine=opened)
 
 
-def alone(partners: Sequence[Path]) -> None:
-    if partners:
-        raise RegardError("Several runs translate together by torch alone: give run directories and --engine torch.")
+def beyond(config: DecodeConfig, phrases: bool, partners: Sequence[Path]) -> list[str]:
+    """What of a request CTranslate2 cannot honour."""
+    refused = refusals(Ctranslate2Engine.honours, config)
+    return [*refused, *["prefixes or phrases"] * phrases, *["several runs together"] * bool(partners)]
 
 
 def changed(translator: Translator, options: dict[str, Any]) -> Translator:
@@ -112,6 +115,14 @@ def check_names(engine: str, quantization: str) -> None:
         raise RegardError(f"There is no quantization {quantization}{nearest(quantization, QUANTIZATIONS)}: {choices}.")
     if quantization and engine == "torch":
         raise RegardError("--engine torch computes with the weights as they are: leave --quantization out.")
+
+
+def check_torch(settings: Settings | None) -> None:
+    if settings and settings.compute_type != Settings.compute_type:
+        raise RegardError(
+            f"--compute-type {settings.compute_type} is for CTranslate2, and torch translates here: leave it out, or "
+            "give --engine ctranslate2."
+        )
 
 
 def check_folder(folder: Path, manifest: Manifest, engine: str, quantization: str, which: str) -> None:
@@ -131,8 +142,7 @@ def check_folder(folder: Path, manifest: Manifest, engine: str, quantization: st
         )
 
 
-def refuse(engine: str, config: DecodeConfig) -> None:
-    refused = refusals(Ctranslate2Engine.honours, config)
+def refuse(engine: str, refused: Sequence[str]) -> None:
     if refused:
         asked = "--engine ctranslate2" if engine == "ctranslate2" else "CTranslate2"
         raise RegardError(f"{asked} cannot honour {' and '.join(refused)}: give the run and use --engine torch.")
@@ -174,8 +184,8 @@ def export_within(run: Run, quantization: str, which: str, remark: Callable[[str
     return folder
 
 
-def weights_at_hand(folder: Path, manifest: Manifest, device: str) -> Translator | None:
-    """The weights that an exported folder was made of, where it lies inside their run."""
+def weights_at_hand(folder: Path, manifest: Manifest, device: str, partners: Sequence[Path] = ()) -> Translator | None:
+    """The weights that an exported folder was made of, where it lies inside their run, with partners."""
     run = Run(folder.resolve().parent.parent)
     if folder.resolve().parent.name != EXPORTS or not run.recipe_file.is_file():
         return None
@@ -185,5 +195,5 @@ def weights_at_hand(folder: Path, manifest: Manifest, device: str) -> Translator
         except RegardError:  # this run has none of that kind
             continue
         if tensor_digest(tensors) == manifest.weights:
-            return load_translator(run.path, which, device)
+            return load_translator([run.path, *partners], which, device)
     return None

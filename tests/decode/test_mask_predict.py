@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor
+from typer.testing import CliRunner
 
 import regard
+from regard.cli import app
 from regard.config import TransformerConfig
 from regard.data.corpus import Corpus
 from regard.data.tokenizer import BOS, PAD, UNK
@@ -200,6 +202,12 @@ def test_what_belongs_to_beam_search_is_refused_by_name(translator: MaskPredicto
     message = rf'decode\.{option} means nothing to a model of task = "mask_predict".*decode\.iterations'
     with pytest.raises(RegardError, match=message):
         translator.translate("a b", **{option: 1})
+
+
+def test_the_option_that_was_typed_is_the_one_refused(masked_reverser: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a b\n", encoding="utf-8")
+    arguments = ["translate", str(masked_reverser), "--blockwise", "-i", str(tmp_path / "in.txt")]
+    assert "decode.blockwise means nothing" in str(CliRunner().invoke(app, arguments).exception)
 
 
 def test_what_belongs_to_mask_predict_is_refused_by_a_beam_search(reverser: Path) -> None:

@@ -114,6 +114,14 @@ def test_a_term_is_found_where_its_case_does_not_fold_as_the_texts() -> None:
 
 def test_a_damaged_glossary_names_its_line(tmp_path: Path) -> None:
     path = tmp_path / "terms.tsv"
-    path.write_text("dog\tHund\ncat Katze\n", encoding="utf-8")
-    with pytest.raises(RegardError, match="line 2"):
-        Glossary.read(path)
+    for text, words in (
+        ("dog\tHund\ncat Katze\n", "line 2: a term, one tab and its translation"),
+        ("dog\tHund\ncat\tKatze\tfeminine\n", "line 2: a term, one tab and its translation"),
+        ("dog\tHund\n\tKatze\n", "line 2: a term, one tab and its translation"),
+        ("dog\tHund\ncat\tKatze\nDog\tDogge\n", "line 3: 'Dog' is 'Hund' in line 1 and 'Dogge' here"),
+    ):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(RegardError, match=words):
+            Glossary.read(path)
+    path.write_text("dog\tHund\t\n# dog\tDogge\ndog\tHund\n", encoding="utf-8")
+    assert Glossary.read(path).required("A dog") == ("Hund",)

@@ -55,6 +55,15 @@ def test_one_sentence_or_many_in_the_same_order(translator: Translator, sentence
     assert many == [translator.translate(sentence) for sentence in sentences[:20]]
 
 
+def test_wrong_options_end_in_a_sentence(translator: Translator) -> None:
+    for n_best in (0, -1):
+        with pytest.raises(RegardError, match=f"n_best = {n_best} must be at least 1"):
+            translator.search(["a b"], n_best=n_best)
+    for key, hint in (("beam", "beam_size"), ("penalty", "length_penalty"), ("temprature", "temperature")):
+        with pytest.raises(RegardError, match=rf"There is no decoding option {key} \(did you mean {hint}\?\)"):
+            translator.translate("a b", **{key: 3})
+
+
 def test_an_empty_sentence_translates_to_itself_and_moves_nothing(translator: Translator, sentences: list[str]) -> None:
     texts = translator.translate(["", sentences[0], "   ", sentences[1]])
     assert texts == ["", translator.translate(sentences[0]), "", translator.translate(sentences[1])]
