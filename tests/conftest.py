@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from string import ascii_lowercase
@@ -11,6 +12,10 @@ from typing import Any
 
 # Chosen before torch is imported, and for child processes: one thread each, since test files run beside one another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Commands that tests interrupt must hear it, also where a shell has started the suite in the background.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest
 import torch
@@ -132,15 +137,21 @@ def masked_reverser(masked_reverser_recipe: dict[str, Any], tmp_path_factory: py
     return run
 
 
-@pytest.fixture(scope="module")  # not longer: while Playwright runs, no other event loop can
-def browser() -> Iterator[Any]:
-    """The system's Chromium."""
-    api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install 'regard[dev]'")
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The path of the system's."""
     names = ("chromium", "chromium-browser", "google-chrome")
     found = next((path for path in map(shutil.which, names) if path), None)
     if found is None:
         pytest.skip("no Chromium on this machine: the pages were not opened in a real browser")
+    return found
+
+
+@pytest.fixture(scope="module")  # not longer: while Playwright runs, no other event loop can
+def browser(chromium: str) -> Iterator[Any]:
+    """The system's Chromium, opened."""
+    api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install 'regard[dev]'")
     with api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        opened = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         yield opened
         opened.close()

@@ -125,11 +125,11 @@ def work(
     steps, most = [0] * n, [1] * n  # how many the sentence of each slot, or the last that was there, has made and may
     leaving: deque[tuple[list[int], Leaving, int]] = deque()  # sentences that are done and have not been read yet
 
-    def read(most: int) -> None:
+    def read(count: int) -> None:
         sentences, results, first = leaving.popleft()
-        if len(sentences) > most:
-            leaving.appendleft((sentences[most:], results, first + most))
-            sentences = sentences[:most]
+        if len(sentences) > count:
+            leaving.appendleft((sentences[count:], results, first + count))
+            sentences = sentences[:count]
         new = results.hypotheses(first, first + len(sentences))
         for sentence, hypotheses in zip(sentences, new, strict=True):
             found[sentence] = hypotheses

@@ -28,7 +28,7 @@ from regard.decode.sampling import Drawer, Sampling
 from regard.decode.search import Take, search, work
 from regard.decode.state import Hypothesis, SearchOptions
 from regard.decode.step import Constraint
-from regard.decode.wishes import Demand, Wish, constraints_for, in_tokens, more_hypotheses
+from regard.decode.wishes import Demand, Wish, constraints_for, equally_wide, in_tokens, more_hypotheses
 from regard.errors import RegardError, nearest
 from regard.models.blockwise import TransformerBlockStep
 from regard.models.encoder_decoder import EncoderDecoder
@@ -178,13 +178,14 @@ class Translator:
 
         with recording(self.model, None) as watched:
             at_a_time = max(1, len(filled)) if self.engine else AT_A_TIME * config.batch_sentences
-            for group in in_order_of_length([len(encoded[i]) for i in filled], at_a_time):
-                numbers = [filled[i] for i in group]
-                self.decode(
-                    [encoded[i] for i in numbers], n_best, config, partial(progress_after, done, progress),
-                    [demands[i] for i in numbers], barred, partial(by_number, numbers, tell),
-                )  # fmt: skip
-                done += len(numbers)
+            for alike in equally_wide(filled, demands) if wishes else [filled]:
+                for group in in_order_of_length([len(encoded[i]) for i in alike], at_a_time):
+                    numbers = [alike[i] for i in group]
+                    self.decode(
+                        [encoded[i] for i in numbers], n_best, config, partial(progress_after, done, progress),
+                        [demands[i] for i in numbers], barred, partial(by_number, numbers, tell),
+                    )  # fmt: skip
+                    done += len(numbers)
         if watched and filled:  # what a capture around this call gets: the finished translations, fed once
             best_of = [found[i][0] for i in filled]
             self.feed([t.source_tokens for t in best_of], [t.target_tokens for t in best_of])
@@ -212,7 +213,11 @@ class Translator:
             if take:
                 take(range(len(found)), found)
             return found
-        beam = n_best if config.sample else max(config.beam_size, n_best) + more_hypotheses(demands or ())
+        beam = (
+            n_best
+            if config.sample
+            else max(config.beam_size, n_best) + max(map(more_hypotheses, demands or ()), default=0)
+        )
         options = self.search_options(config, beam, n_best)
         order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
         ordered = [sources[i] for i in order]

@@ -17,7 +17,7 @@ from regard.decode.step import Constraint
 from regard.errors import RegardError
 
 LONGEST_PHRASE = 60  # tokens
-MOST_MORE = 12  # hypotheses that a beam is made wider by
+MOST_MORE, MORE = 12, 4  # hypotheses that a beam is made wider by: so many at most, so many at a time
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,20 @@ def in_tokens(wish: Wish, tokenizer: Tokenizer, spelling: Spelling) -> Demand:
     return Demand(prefix, required)
 
 
-def more_hypotheses(demands: Sequence[Demand]) -> int:
+def more_hypotheses(demand: Demand) -> int:
     """By how many a beam is wider for the phrases that are required: hypotheses that have said more or less of them do
-    not compete, so each step of the longest list has one to itself. In a narrower beam few are left that have said
-    nothing, the phrase comes late or at the limit, and a search may even take longer (docs/log.md)."""
-    return min(MOST_MORE, max((sum(map(len, demand.required)) for demand in demands), default=0))
+    not compete, so each token of theirs has one to itself. In a narrower beam few are left that have said nothing, the
+    phrase comes late or at the limit, and a search may even take longer (docs/log.md)."""
+    tokens = sum(map(len, demand.required))
+    return min(MOST_MORE, -(-tokens // MORE) * MORE)
+
+
+def equally_wide(sentences: Sequence[int], demands: Sequence[Demand]) -> list[list[int]]:
+    """Sentences, by number, in groups whose beams are equally wide: what one finds must not depend on the others."""
+    groups: dict[int, list[int]] = {}
+    for sentence in sentences:
+        groups.setdefault(more_hypotheses(demands[sentence]), []).append(sentence)
+    return list(groups.values())
 
 
 def constraints_for(

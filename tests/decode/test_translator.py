@@ -195,6 +195,16 @@ def test_required_phrases_have_hypotheses_to_themselves(
     assert sum(a >= b for a, b in zip(wide, narrow, strict=True)) >= 25
 
 
+def test_wishes_of_one_sentence_are_nothing_to_the_others(translator: Translator, sentences: list[str]) -> None:
+    wishes = [Wish(required=("q r s t u",) * (i % 3 == 0) + ("v",) * (i % 3 == 1)) for i in range(12)]
+    together = translator.search(sentences[:12], wishes=wishes, beam_size=2)
+    for sentence, wish, found in zip(sentences, wishes, together, strict=False):
+        (alone,) = translator.search([sentence], wishes=[wish], beam_size=2)
+        assert [one.target_tokens for one in alone] == [one.target_tokens for one in found]
+    plain = translator.search(sentences[:12], beam_size=2)
+    assert all(together[i][0].target_tokens == plain[i][0].target_tokens for i in range(2, 12, 3))
+
+
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_required_phrases_come_out_and_forbidden_ones_do_not(
     translator: Translator, sentences: list[str], beam_size: int
