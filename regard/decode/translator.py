@@ -203,8 +203,9 @@ class Translator:
     ) -> list[list[Hypothesis]]:
         """Search for the outputs of token sequences, `batch_sentences` of them at a time.
 
-        `demands` has one for each source; `barred` is an automaton that must not die. An output that cannot be has no
-        hypothesis. `take` gets outputs as they are found: what it does with them the device need not wait for.
+        `demands` has one for each source, all of them for equally wide beams (`equally_wide`); `barred` is an automaton
+        that must not die. An output that cannot be has no hypothesis. `take` gets outputs as they are found: what it
+        does with them the device need not wait for.
         """
         if self.engine:
             if barred is not None or any(demand != Demand() for demand in demands or ()):
@@ -213,11 +214,8 @@ class Translator:
             if take:
                 take(range(len(found)), found)
             return found
-        beam = (
-            n_best
-            if config.sample
-            else max(config.beam_size, n_best) + max(map(more_hypotheses, demands or ()), default=0)
-        )
+        more = more_hypotheses(demands[0]) if demands else 0
+        beam = n_best if config.sample else max(config.beam_size, n_best) + more
         options = self.search_options(config, beam, n_best)
         order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
         ordered = [sources[i] for i in order]
