@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -86,12 +87,11 @@ class Blocks:
     def advance(self, steps: int) -> None:
         advance(self.step, self.state, self.options, int(self.state.here.max()) + self.step.k)
 
-    def done(self) -> list[bool]:
-        flags: list[bool] = self.state.done.tolist()
-        return flags
+    def done(self) -> np.ndarray:
+        return self.state.done.cpu().numpy()
 
-    def keep(self, slots: Sequence[int]) -> BlockState:
-        self.state = self.state.keep(torch.tensor(slots, device=self.state.done.device))
+    def keep(self, slots: Tensor) -> BlockState:
+        self.state = self.state.keep(slots)
         return self.state
 
 

@@ -86,7 +86,7 @@ def search_with_arrivals(
         done = [slot for slot, sentence in enumerate(inside) if over[slot] and sentence is not None]
         if done:
             finished = [sentence for slot in done if (sentence := inside[slot]) is not None]
-            arrivals.found(list(zip(finished, state.leave(done).hypotheses(), strict=True)))
+            arrivals.found(list(zip(finished, state.leave(torch.tensor(done)).hypotheses(), strict=True)))
             for slot, sentence in zip(done, finished, strict=True):
                 inside[slot] = None
                 del limits[sentence]

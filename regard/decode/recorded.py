@@ -77,20 +77,19 @@ class Recorded(Generic[S]):
         if self.on_gpu:
             self.recordings[reach] = recorded(partial(self.compute, reach), self.device, self.pool)
 
-    def done(self) -> list[bool]:
+    def done(self) -> np.ndarray:
         new, old = self.turn % 2, (self.turn + 1) % 2
         self.flags[new].copy_(self.state.done, non_blocking=True)
         if self.on_gpu:
             self.copied[new].record()
         self.turn += 1
         if self.turn == 1:
-            return [False] * len(self.flags[old])
+            return np.zeros(len(self.flags[old]), dtype=bool)
         if self.on_gpu:
             self.copied[old].synchronize()
-        flags: list[bool] = self.flags[old].tolist()
-        return flags
+        return self.flags[old].numpy()
 
-    def keep(self, slots: Sequence[int]) -> None:
+    def keep(self, slots: Tensor) -> None:
         """They stay."""
 
     def compute(self, reach: int) -> None:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,7 +19,8 @@ from regard.decode.state import Hypothesis, Leaving, SearchOptions, State
 from regard.decode.step import Constraint, Sampler, Step, advance
 from regard.nn.layout import send
 
-PIECE = 128  # sentences whose results are read while the device makes a step
+PIECE = 64  # sentences whose results are read while the device makes a step
+NOBODY = -1
 
 Take = Callable[[Sequence[int], Sequence[list[Hypothesis]]], None]
 """Gets sentences, by number, and what was found for them, as soon as it is there."""
@@ -67,10 +69,10 @@ class Bench(Protocol):
     def advance(self, steps: int) -> None:
         """One step more in every slot. steps: the most, with this one, that a sentence has made in its slot"""
 
-    def done(self) -> list[bool]:
+    def done(self) -> np.ndarray:
         """Which slots were done, so many steps ago."""
 
-    def keep(self, slots: Sequence[int]) -> State | None:
+    def keep(self, slots: Tensor) -> State | None:
         """Go on with these slots alone, in this order, where they need not stay."""
 
 
@@ -98,12 +100,11 @@ class Fresh:
     def advance(self, steps: int) -> None:
         advance(self.step, self.state, self.options, min(steps, self.room), self.constraints, self.sampler)
 
-    def done(self) -> list[bool]:
-        flags: list[bool] = self.state.done.tolist()
-        return flags
+    def done(self) -> np.ndarray:
+        return self.state.done.cpu().numpy()
 
-    def keep(self, slots: Sequence[int]) -> State:
-        self.state = self.state.keep(torch.tensor(slots, device=self.state.done.device))
+    def keep(self, slots: Tensor) -> State:
+        self.state = self.state.keep(slots)
         return self.state
 
 
@@ -118,11 +119,10 @@ def work(
 ) -> list[list[Hypothesis]]:
     """Bring every sentence through a slot of the bench. `alive`: with how many hypotheses it begins."""
     found: list[list[Hypothesis]] = [[] for _ in limits]
+    limit_of, waiting = np.asarray(limits), 0  # the first sentence that waits
     state = bench.begin()
-    n = len(state.done)
-    inside: list[int | None] = [None] * n  # which sentence each slot has
-    waiting = list(range(len(limits)))[::-1]
-    steps, most = [0] * n, [1] * n  # how many the sentence of each slot, or the last that was there, has made and may
+    inside = np.full(len(state.done), NOBODY)  # which sentence each slot has
+    steps, most = np.zeros_like(inside), np.ones_like(inside)  # of that, or the last that was there: made, and to make
     leaving: deque[tuple[list[int], Leaving, int]] = deque()  # sentences that are done and have not been read yet
 
     def read(count: int) -> None:
@@ -138,44 +138,40 @@ def work(
 
     def fill() -> None:
         """Give the free slots to sentences that wait."""
-        free = [slot for slot, sentence in enumerate(inside) if sentence is None][: len(waiting)]
-        if not free:
+        nonlocal waiting
+        free = np.flatnonzero(inside == NOBODY)[: len(limits) - waiting]
+        if not len(free):
             return
-        sentences = [waiting.pop() for _ in free]
-        for slot, sentence in zip(free, sentences, strict=True):
-            inside[slot], steps[slot], most[slot] = sentence, 0, limits[sentence]
-        places = send(torch.tensor(free), device)
-        state.enter(places, send(torch.tensor([limits[sentence] for sentence in sentences]), device), alive)
+        sentences = np.arange(waiting, waiting + len(free))
+        waiting += len(free)
+        inside[free], steps[free], most[free] = sentences, 0, limit_of[sentences]
+        places = send(torch.from_numpy(free), device)
+        state.enter(places, send(torch.from_numpy(most[free]), device), alive)
         for part in parts:
-            part.enter(places, sentences)
+            part.enter(places, sentences.tolist())
 
     fill()
-    while (working := sum(sentence is not None for sentence in inside)) > 0:
-        steps = [min(count + 1, limit) for count, limit in zip(steps, most, strict=True)]
-        bench.advance(max(steps))
+    while (working := int(np.count_nonzero(inside != NOBODY))) > 0:
+        np.minimum(steps + 1, most, out=steps)
+        bench.advance(int(steps.max()))
         if leaving:  # the device has something to do meanwhile
             read(PIECE)
-        over = bench.done()  # of a sentence that has just entered nothing is known yet, where that comes late
-        done = [
-            slot for slot, sentence in enumerate(inside)
-            if sentence is not None and ((steps[slot] > bench.late and over[slot]) or steps[slot] == most[slot])
-        ]  # fmt: skip
-        if waiting and 4 * len(done) < working:  # a few new sentences at a time are not worth a pass of the encoder
-            continue
-        if done:
-            leaving.append(([s for slot in done if (s := inside[slot]) is not None], state.leave(done), 0))
-        for slot in done:
-            inside[slot] = None
-        if progress and done:
-            progress(len(limits) - len(waiting) - (working - len(done)))
+        over = bench.done() & (steps > bench.late)  # where that comes late, nothing is known of who has just entered
+        done = np.flatnonzero((inside != NOBODY) & (over | (steps == most)))
+        if not len(done) or (waiting < len(limits) and 4 * len(done) < working):
+            continue  # a few new sentences at a time are not worth a pass of the encoder
+        leaving.append((inside[done].tolist(), state.leave(torch.from_numpy(done)), 0))
+        inside[done] = NOBODY
+        if progress:
+            progress(waiting - (working - len(done)))
         fill()
-        left = [slot for slot, sentence in enumerate(inside) if sentence is not None]
-        if 0 < len(left) < n and (smaller := bench.keep(left)) is not None:
-            state, n = smaller, len(left)
-            inside = [inside[slot] for slot in left]
-            steps, most = ([numbers[slot] for slot in left] for numbers in (steps, most))
-            for part in parts:
-                part.keep(torch.tensor(left, device=device))
+        left = np.flatnonzero(inside != NOBODY)
+        if 0 < len(left) < len(inside):
+            places = send(torch.from_numpy(left), device)
+            if (smaller := bench.keep(places)) is not None:
+                state, inside, steps, most = smaller, inside[left], steps[left], most[left]
+                for part in parts:
+                    part.keep(places)
     while leaving:
         read(len(limits))
     return found

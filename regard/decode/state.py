@@ -122,9 +122,9 @@ class State:
         """(B,), of the decoder, where they are not one for each token."""
         return torch.zeros_like(self.length)
 
-    def leave(self, slots: Sequence[int]) -> Leaving:
+    def leave(self, slots: Tensor) -> Leaving:
         """What was found in these slots, on its way to the host."""
-        at = send(torch.tensor(slots), self.done.device)
+        at = send(slots, self.done.device)
         parts = (self.found_scores, self.found_log_probs, self.found_length, self.found_tokens, self.calls_made)
         return Leaving([part[at] for part in parts])
 

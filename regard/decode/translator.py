@@ -108,6 +108,7 @@ class Translator:
     def translate(self, text: str, **options: Any) -> str: ...
     @overload
     def translate(self, text: list[str], **options: Any) -> list[str]: ...
+    @uncollected()  # until all but the texts is gone again
     def translate(self, text: str | list[str], **options: Any) -> str | list[str]:
         """The best translation of a sentence, or of each of several.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -23,6 +24,22 @@ from regard.nn.layout import Layout, Packed, send
 from regard.nn.linear import linear
 
 
+@dataclass(frozen=True)
+class EndToEnd:
+    """Some of the sources, by number, as the encoder takes them."""
+
+    sources: Sequence[Sequence[int]]
+    sentences: Sequence[int]
+    src: Tensor
+    layout: Packed
+
+    @classmethod
+    def of(cls, sources: Sequence[Sequence[int]], sentences: Sequence[int]) -> EndToEnd:
+        some = [sources[sentence] for sentence in sentences]
+        src = torch.from_numpy(np.fromiter(chain.from_iterable(some), np.int64))
+        return cls(sources, sentences, src, Packed.of([len(source) for source in some]))
+
+
 class ModelStep(ABC):
     """Decoding of some of many sources, `beam` hypotheses each. Sources must come longest first, where the kind of
     model does not say otherwise.
@@ -36,6 +53,7 @@ class ModelStep(ABC):
     ) -> None:
         self.network, self.sources, self.beam, self.watched = model, sources, beam, watched
         self.reserved = False
+        self.ready: EndToEnd | None = None
         self.barred = torch.empty(0)  # (B, 1, S), −∞ where a slot's source has no position
         self.attended = torch.empty(0)  # (B, W, S), the attention each position has had, if `watched`; 1 where none is
         self.lengths = torch.empty(0)  # (B,), of the sources
@@ -54,14 +72,18 @@ class ModelStep(ABC):
         self.reserved = True
 
     def enter(self, slots: Tensor, sentences: Sequence[int]) -> None:
-        sources = [self.sources[sentence] for sentence in sentences]
-        layout = Packed.of([len(source) for source in sources])
+        ready = self.ready
+        if ready is None or ready.sources is not self.sources or ready.sentences != sentences:
+            ready = EndToEnd.of(self.sources, sentences)
+        layout = ready.layout
         if not self.reserved:
             self.reserve(len(slots), layout.size)
         elif self.barred.shape[2] < layout.size:
             self.lengthen(layout.size)
-        src = torch.from_numpy(np.fromiter(chain.from_iterable(sources), np.int64))
-        self.take_in(slots, send(src, slots.device), layout.to(slots.device))
+        self.take_in(slots, send(ready.src, slots.device), layout.to(slots.device))
+        if slots.is_cuda:  # which has something to do: as many of the next will come, as a rule
+            end = sentences[-1] + 1
+            self.ready = EndToEnd.of(self.sources, list(range(end, min(end + len(sentences), len(self.sources)))))
 
     def take_in(self, slots: Tensor, src: Tensor, layout: Layout) -> None:
         """Encode sources, in `layout`, into slots that have room for them."""
