@@ -180,7 +180,7 @@ class ConvolutionalStep(ModelStep):
     def put(self, slots: Tensor, memory: Encoded, layout: Layout) -> None:
         rows = self.rows(slots)
         for _, kept in self.layers:
-            kept[rows] = 0.0
+            kept.index_fill_(0, rows, 0.0)
         self.source.put(slots, memory.values, memory.keys)
 
     def hidden(self, tokens: Tensor, positions: Tensor, longest: int) -> Tensor:

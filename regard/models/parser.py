@@ -106,7 +106,7 @@ class ParserStep(TransformerStep):
     def put(self, slots: Tensor, memory: Tensor, layout: Layout) -> None:
         super().put(slots, memory, layout)
         self.memory[slots, : layout.size] = layout.pad(memory)
-        self.read[slots] = 0
+        self.read.index_fill_(0, slots, 0)
 
     def embed(self, tokens: Tensor, places: Tensor, seen: int) -> Tensor:
         x = super().embed(tokens, places, seen)

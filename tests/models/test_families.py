@@ -5,18 +5,21 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.config import read_model
-from regard.decode.recorded import KeptBench
+from regard.decode.recorded import Entrance, KeptBench
 from regard.decode.search import search, work
 from regard.decode.state import Hypothesis, SearchOptions
 from regard.errors import RegardError
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.families import FAMILIES, step_of
+from regard.models.transformer import Transformer
 from regard.nn.attention import capture
 from regard.nn.layout import Layout, Packed, Padded
 
@@ -176,6 +179,28 @@ def test_slots_that_stay_give_what_fresh_ones_give(name: str) -> None:
         fresh = search(step_of(model, sources, 3), limits, options, CPU, 4)
         for one, other in zip(kept, fresh, strict=True):
             assert [h.tokens for h in one] == [h.tokens for h in other]
+
+
+class NothingFromTheHost(TorchDispatchMode):
+    """Refuses what a GPU cannot record: a number that is put to places which a tensor tells."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        assert func is not torch.ops.aten.index_put_.default or args[2].dim() > 0, "x[places] = number"
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+@pytest.mark.parametrize("name", ["Transformer", *MODELS])
+@torch.inference_mode()
+def test_what_a_gpu_records_takes_nothing_from_the_host(name: str, beam: int, tiny: Callable[..., Transformer]) -> None:
+    model = tiny(vocab=20) if name == "Transformer" else made(name)
+    options = SearchOptions(1, 2, beam_size=beam, banned=(0,))
+    bench = KeptBench.of_search(step_of(model, SOURCES[1:], beam), 2, source_room=16, room=32, options=options)
+    assert isinstance(bench.entrance, Entrance)
+    work(bench.recorded, bench.parts, [3, 3], CPU)  # what is made once is not recorded
+    with NothingFromTheHost():
+        bench.entrance.take_in()
+        bench.recorded.compute(32)
 
 
 @pytest.mark.parametrize("name", ATTENDING)
