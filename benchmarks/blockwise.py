@@ -3,7 +3,7 @@
     python benchmarks/blockwise.py RUN [--sentences 1000] [--batch 1] [--device cpu] [--threads 2] [--out FOLDER]
 
 RUN has block heads. Its test text, or `--source FILE`, is translated both ways in turn, a few sentences each time, raw
-text to raw text, in float32. Outputs may differ only where two tokens were closer than 1e-4 in log-probability, or it
+text to raw text. Outputs may differ only where two tokens were closer than 1e-4 in log-probability, or it
 fails. What is reported: tokens a call of the decoder; k̂, the mean block that a call after the first accepts; the ratio
 of wall-clock times, and on a CPU of processor times, which other processes on the machine disturb less.
 """
@@ -16,11 +16,13 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard.decode.translator import Translation, Translator
+    from regard.decode.request import Translation
+    from regard.decode.translator import Translator
 
 MARGIN = 1e-4
 TURNS = 20  # times that each way has its turn, at least
@@ -34,6 +36,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--threads", type=int, default=0, help="0: torch's own choice")
+    parser.add_argument("--precision", default="float32", help="outputs are promised to be equal in float32 alone")
     parser.add_argument("--weights", default="auto")
     parser.add_argument("--out", type=Path, help="folder for blockwise.json")
     arguments = parser.parse_args()
@@ -46,6 +49,7 @@ def main() -> None:
         torch.set_num_threads(arguments.threads)
     translator = regard.load(arguments.run, arguments.weights, arguments.device)
     sources, references = text(arguments.run, arguments.source, arguments.sentences)
+    translator.config = replace(translator.config, precision=arguments.precision)
     outcome = compare(translator, sources, references, arguments.batch)
     print(show(outcome))
     if arguments.out:
@@ -98,6 +102,7 @@ def compare(translator: Translator, sources: Sequence[str], references: Sequence
         "run": translator.name,
         "k": translator.model.config.block_heads,
         "device": str(translator.device),
+        "precision": translator.config.precision,
         "threads": torch.get_num_threads(),
         "batch": batch,
         "sentences": len(sources),
@@ -135,7 +140,7 @@ def show(outcome: dict[str, Any]) -> str:
     scores = "" if o["bleu"] is None else f"; BLEU {o['bleu']:.2f}"
     processor = "" if o["processor_ratio"] is None else f", {o['processor_ratio']:.2f}× the processor time"
     return (
-        f"{o['run']}, {o['k']} heads, {o['device']}, {o['threads']} threads, batch {o['batch']}\n"
+        f"{o['run']}, {o['k']} heads, {o['device']}, {o['precision']}, {o['threads']} threads, batch {o['batch']}\n"
         f"outputs       {o['identical']:,} of {o['sentences']:,} identical to greedy search, {o['within_margin']} "
         f"within the margin, {o['beyond_margin']} beyond it{scores}\n"
         f"calls         {o['tokens']:,} tokens in {o['calls']:,} calls, {o['tokens_per_call']:.2f} a call; accepted "

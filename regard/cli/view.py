@@ -14,7 +14,8 @@ from regard.wording import counted
 
 if TYPE_CHECKING:
     from regard.decode.parser import Parser
-    from regard.decode.translator import Translation, Translator
+    from regard.decode.request import Translation
+    from regard.decode.translator import Translator
 
 MOST = 500  # sentences of one page
 LARGE = 100e6  # bytes

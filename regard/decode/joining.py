@@ -12,9 +12,10 @@ from typing import Any, Protocol
 import torch
 
 from regard.config import DecodeConfig
+from regard.decode.request import Translation
 from regard.decode.state import Hypothesis, SearchOptions, State
 from regard.decode.step import Constraint, Step, advance
-from regard.decode.translator import Translation, Translator
+from regard.decode.translator import Translator
 from regard.decode.wishes import Demand
 from regard.models.stepping import TransformerStep
 from regard.models.transformer import Transformer, a_transformer

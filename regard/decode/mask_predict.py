@@ -26,10 +26,11 @@ from torch import Tensor
 
 from regard.config import DecodeConfig
 from regard.data.tokenizer import BOS, PAD, UNK
+from regard.decode.request import Translation
 from regard.decode.search import Take
 from regard.decode.state import Hypothesis
 from regard.decode.step import most_probable
-from regard.decode.translator import Translation, Translator, rectangle
+from regard.decode.translator import Translator, rectangle
 from regard.decode.wishes import Demand
 from regard.errors import RegardError
 from regard.models.masked import MaskedTransformer
@@ -131,10 +132,11 @@ class MaskPredictor(Translator):
 
     model: MaskedTransformer
     task: ClassVar[str] = "mask_predict"
+    begins_early: ClassVar[bool] = False
 
     def decode(
         self,
-        sources: list[list[int]],
+        sources: Sequence[list[int]],
         n_best: int,
         config: DecodeConfig,
         progress: Callable[[int], None] | None = None,

@@ -16,8 +16,9 @@ from regard.data.tokenizer import TokenizerPair
 from regard.data.treebank import sentence_text
 from regard.data.trees import JOINT, NO_PARSE, Tree, plain_word, split_unaries
 from regard.decode.grammar import Grammar, TreeSymbols
+from regard.decode.request import Translation
 from regard.decode.step import Constraint
-from regard.decode.translator import Translation, Translator
+from regard.decode.translator import Translator
 from regard.decode.wishes import Demand
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.parser import ParserStep, ParserTransformer
@@ -52,6 +53,7 @@ class Parser(Translator):
     """
 
     task: ClassVar[str] = "parsing"
+    begins_early: ClassVar[bool] = False  # the grammar counts the words of all sentences first
 
     config: ParserDecodeConfig
 
@@ -113,7 +115,7 @@ class Parser(Translator):
         return changed
 
     def stepping(
-        self, model: EncoderDecoder, sources: list[list[int]], beam: int, watched: int | None = None
+        self, model: EncoderDecoder, sources: Sequence[list[int]], beam: int, watched: int | None = None
     ) -> ModelStep:
         assert isinstance(model, ParserTransformer)
         return ParserStep(model, sources, beam, watched)

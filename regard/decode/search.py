@@ -19,7 +19,7 @@ from regard.decode.state import Hypothesis, Leaving, SearchOptions, State
 from regard.decode.step import Constraint, Sampler, Step, advance
 from regard.nn.layout import send
 
-PIECE = 64  # sentences whose results are read while the device makes a step
+PIECE = 80  # sentences whose results are read while the device makes a step
 NOBODY = -1
 
 Take = Callable[[Sequence[int], Sequence[list[Hypothesis]]], None]
@@ -116,10 +116,12 @@ def work(
     progress: Callable[[int], None] | None = None,
     take: Take | None = None,
     alive: int = 1,
+    expect: Callable[[range], None] | None = None,
 ) -> list[list[Hypothesis]]:
-    """Bring every sentence through a slot of the bench. `alive`: with how many hypotheses it begins."""
+    """Bring every sentence through a slot of the bench. `alive`: with how many hypotheses it begins. `expect` is told,
+    while the device works, which sentences will enter next."""
     found: list[list[Hypothesis]] = [[] for _ in limits]
-    limit_of, waiting = np.asarray(limits), 0  # the first sentence that waits
+    waiting = told = 0  # the first sentence that waits, and the first that was told
     state = bench.begin()
     inside = np.full(len(state.done), NOBODY)  # which sentence each slot has
     steps, most = np.zeros_like(inside), np.ones_like(inside)  # of that, or the last that was there: made, and to make
@@ -144,7 +146,7 @@ def work(
             return
         sentences = np.arange(waiting, waiting + len(free))
         waiting += len(free)
-        inside[free], steps[free], most[free] = sentences, 0, limit_of[sentences]
+        inside[free], steps[free], most[free] = sentences, 0, limits[waiting - len(free) : waiting]
         places = send(torch.from_numpy(free), device)
         state.enter(places, send(torch.from_numpy(most[free]), device), alive)
         for part in parts:
@@ -154,7 +156,10 @@ def work(
     while (working := int(np.count_nonzero(inside != NOBODY))) > 0:
         np.minimum(steps + 1, most, out=steps)
         bench.advance(int(steps.max()))
-        if leaving:  # the device has something to do meanwhile
+        if expect and told < waiting < len(limits):  # the device has something to do meanwhile
+            expect(range(waiting, min(waiting + len(inside), len(limits))))
+            told = waiting
+        elif leaving:
             read(PIECE)
         over = bench.done() & (steps > bench.late)  # where that comes late, nothing is known of who has just entered
         done = np.flatnonzero((inside != NOBODY) & (over | (steps == most)))

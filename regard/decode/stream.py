@@ -14,7 +14,8 @@ from typing import IO, Any
 from regard.data.files import decode_lines
 from regard.decode.alignment import pharaoh
 from regard.decode.phrases import Glossary
-from regard.decode.translator import Translation, Translator
+from regard.decode.request import Translation
+from regard.decode.translator import Translator
 from regard.decode.wishes import Wish
 from regard.errors import RegardError
 from regard.wording import counted

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import cache, partial
-from typing import Any, ClassVar, NamedTuple, overload
+from typing import Any, ClassVar, overload
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from regard.config import FOREIGN, DecodeConfig, foreign, read_section
 from regard.data.batching import in_order_of_length
 from regard.data.tokenizer import BOS, EOS, PAD, SYMBOLS, UNK, TokenizerPair
+from regard.decode.ahead import Ahead, Limits
 from regard.decode.alignment import links_of, word_weights
 from regard.decode.blockwise import decode_blocks
 from regard.decode.constraints import Coverage
@@ -24,11 +25,12 @@ from regard.decode.engine import Engine
 from regard.decode.ensemble import Ensemble
 from regard.decode.phrases import Spelling, automaton
 from regard.decode.recorded import FEW, Benches, KeptBench
+from regard.decode.request import Request, Translation
 from regard.decode.sampling import Drawer, Sampling
 from regard.decode.search import Take, search, work
 from regard.decode.state import Hypothesis, SearchOptions
 from regard.decode.step import Constraint
-from regard.decode.wishes import Demand, Wish, constraints_for, equally_wide, in_tokens, more_hypotheses
+from regard.decode.wishes import Demand, Wish, constraints_for, in_tokens, more_hypotheses
 from regard.errors import RegardError, nearest
 from regard.models.blockwise import TransformerBlockStep
 from regard.models.encoder_decoder import EncoderDecoder
@@ -38,21 +40,6 @@ from regard.models.transformer import a_transformer
 from regard.nn.attention import attentions, capture, recording
 from regard.nn.layout import Packed, Padded
 
-
-class Translation(NamedTuple):
-    """One translation of one sentence. A tuple, as hypotheses are."""
-
-    source: str
-    text: str
-    score: float
-    log_prob: float
-    source_tokens: list[int]
-    target_tokens: list[int]
-    cut: int = 0  # source tokens beyond the model's positions, which it has not seen
-    calls: int = 0  # of the decoder, where they are not one for each token
-
-
-AT_A_TIME = 16  # batches of sentences of similar length that one search has before it
 FEW_ROOM = 128  # tokens of a source and of an output that few slots have room for, at least
 
 
@@ -79,6 +66,7 @@ class Translator:
     """
 
     task: ClassVar[str] = "translation"
+    begins_early: ClassVar[bool] = True  # whether a search may begin before all sentences are tokenised
 
     def __init__(
         self,
@@ -150,51 +138,21 @@ class Translator:
         if wishes is not None and len(wishes) != len(sentences):
             raise RegardError(f"{len(sentences)} sentences have {len(wishes)} wishes: there must be one for each.")
         demands = [in_tokens(wish, self.tokenizers.target, self.spelling) for wish in wishes or ()]
-        demands = demands or [Demand()] * len(sentences)
         barred = automaton(self.spelling, forbidden) if any(forbidden) else None
-        whole = self.tokenizers.source.encode(sentences)
-        longest = self.longest
-        encoded = [tokens if len(tokens) <= longest else self.fit(tokens) for tokens in whole]
-        filled = [i for i, tokens in enumerate(encoded) if len(tokens) > 1]
-        found: list[list[Translation]] = [[]] * len(sentences)
-        for i in set(range(len(sentences))).difference(filled):
-            found[i] = [Translation(sentences[i], "", 0.0, 0.0, [], [])]
-        done = len(encoded) - len(filled)
-
-        def tell(numbers: Sequence[int], hypotheses: Sequence[list[Hypothesis]]) -> None:
-            texts = iter(self.tokenizers.target.decode_all([one.tokens for best in hypotheses for one in best]))
-            for i, best in zip(numbers, hypotheses, strict=True):
-                if not best:
-                    raise RegardError(
-                        f"No translation of {sentences[i]!r} is all that is asked of it: prefix, phrases, lengths "
-                        "and repeats contradict one another."
-                    )
-                cut = len(whole[i]) - len(encoded[i])
-                found[i] = [
-                    Translation(
-                        sentences[i], next(texts), one.score, one.log_prob, encoded[i], one.tokens, cut, one.calls
-                    )
-                    for one in best
-                ]
-
         with recording(self.model, None) as watched:
-            at_a_time = max(1, len(filled)) if self.engine else AT_A_TIME * config.batch_sentences
-            for alike in equally_wide(filled, demands) if wishes else [filled]:
-                for group in in_order_of_length([len(encoded[i]) for i in alike], at_a_time):
-                    numbers = [alike[i] for i in group]
-                    self.decode(
-                        [encoded[i] for i in numbers], n_best, config, partial(progress_after, done, progress),
-                        [demands[i] for i in numbers], barred, partial(by_number, numbers, tell),
-                    )  # fmt: skip
-                    done += len(numbers)
-        if watched and filled:  # what a capture around this call gets: the finished translations, fed once
-            best_of = [found[i][0] for i in filled]
+            found = Request(self, sentences, n_best, config, progress, demands, barred).answer()
+        if watched and (best_of := [best for best, *_ in found if best.target_tokens]):
+            # What a capture around this call gets: the finished translations, fed once.
             self.feed([t.source_tokens for t in best_of], [t.target_tokens for t in best_of])
         return found
 
+    def stays(self, config: DecodeConfig) -> bool:
+        """Whether slots outlast a search, where what is asked of it lets them."""
+        return config.recorded == "always" or (config.recorded == "auto" and self.device.type == "cuda")
+
     def decode(
         self,
-        sources: list[list[int]],
+        sources: Sequence[list[int]],
         n_best: int,
         config: DecodeConfig,
         progress: Callable[[int], None] | None = None,
@@ -211,18 +169,24 @@ class Translator:
         if self.engine:
             if barred is not None or any(demand != Demand() for demand in demands or ()):
                 raise RegardError(f"{self.engine.name} knows no prefixes, required or forbidden phrases: torch does.")
-            found = self.engine.decode(sources, n_best, config, progress)
+            found = self.engine.decode(list(sources), n_best, config, progress)
             if take:
                 take(range(len(found)), found)
             return found
         more = more_hypotheses(demands[0]) if demands else 0
         beam = n_best if config.sample else max(config.beam_size, n_best) + more
         options = self.search_options(config, beam, n_best)
-        order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
-        ordered = [sources[i] for i in order]
-        asked = [demands[i] for i in order] if demands else [Demand()] * len(sources)
         limit = cache(partial(self.limit, config=config))
-        limits = [limit(len(source), demand) for source, demand in zip(ordered, asked, strict=True)]
+        asked = demands or [Demand()] * len(sources)
+        ordered: Sequence[list[int]]
+        limits: Sequence[int]
+        order: Sequence[int] = range(len(sources))
+        if isinstance(sources, Ahead):
+            ordered, limits = sources, Limits(sources, partial(limit, demand=Demand()))
+        else:
+            order = sorted(order, key=lambda i: -len(sources[i]))
+            ordered, asked = [sources[i] for i in order], [asked[i] for i in order]
+            limits = [limit(len(source), demand) for source, demand in zip(ordered, asked, strict=True)]
         watched = self.alignment_layer if config.coverage_penalty else None
         models = self.networks(config.precision)
         steps = [self.stepping(model, ordered, beam, watched) for model in models]
@@ -240,10 +204,11 @@ class Translator:
                     "Blockwise decoding finds what greedy search finds, one translation: leave out n_best."
                 )
         take = partial(by_number, order, take) if take else None
-        stay = config.recorded == "always" or (config.recorded == "auto" and self.device.type == "cuda")
-        if stay and all(one.lasting for one in constraints) and not (sampler or self.partners):
+        if self.stays(config) and all(one.lasting for one in constraints) and not (sampler or self.partners):
             bench = self.bench(ordered, limits, options, config, constraints)
-            found = work(bench.recorded, bench.parts, limits, self.device, progress, take)
+            found = work(
+                bench.recorded, bench.parts, limits, self.device, progress, take, expect=bench.step.expect
+            )  # fmt: skip
         elif config.blockwise:
             blocks = self.block_step(ordered, config.precision)
             slots = config.batch_sentences
@@ -265,7 +230,7 @@ class Translator:
         )  # fmt: skip
 
     def stepping(
-        self, model: EncoderDecoder, sources: list[list[int]], beam: int, watched: int | None = None
+        self, model: EncoderDecoder, sources: Sequence[list[int]], beam: int, watched: int | None = None
     ) -> ModelStep:
         """A model in the middle of producing sequences."""
         return step_of(model, sources, beam, watched)
@@ -283,8 +248,8 @@ class Translator:
 
     def bench(
         self,
-        sources: list[list[int]],
-        limits: list[int],
+        sources: Sequence[list[int]],
+        limits: Sequence[int],
         options: SearchOptions,
         config: DecodeConfig,
         constraints: Sequence[Constraint],
@@ -292,8 +257,14 @@ class Translator:
         """Slots that are ready for these sources: those of an earlier search like this one, where there are."""
         slots = min(config.batch_sentences, 2 ** (len(sources) - 1).bit_length())
         least = FEW_ROOM if slots <= FEW else 0  # few slots take little memory: one recording serves more lengths
-        source_room = max(least, 32, 2 ** (len(sources[0]) - 1).bit_length())
-        room = max(least, -(-max(limits) // 64) * 64)
+        longest = max(len(source) for source in sources[: config.batch_sentences])
+        source_room = max(least, 32, 2 ** (longest - 1).bit_length())
+        if isinstance(limits, Limits):
+            limits.room = min(source_room, self.longest)
+            most = limits.limit(limits.room)
+        else:
+            most = max(limits)
+        room = max(least, -(-most // 64) * 64)
         key = options, slots, source_room, room, config.precision, config.blockwise, *map(type, constraints)
 
         def make() -> KeptBench:
@@ -326,7 +297,7 @@ class Translator:
             raise RegardError(f"Prefix and required phrases have {least - 1} tokens, and an output at most {most - 1}.")
         return min(max(source_length + config.extra_length, config.min_length, least), most)
 
-    def block_step(self, sources: list[list[int]], precision: str) -> TransformerBlockStep:
+    def block_step(self, sources: Sequence[list[int]], precision: str) -> TransformerBlockStep:
         """The model as blockwise decoding asks for it."""
         (model,) = self.networks(precision)
         heads = model.block_heads
@@ -441,11 +412,6 @@ class Translator:
         """Weights between the tokens of a translation and its source, (T, S), as those between their words."""
         rows = self.tokenizers.target.words(translation.target_tokens)
         return word_weights(weights, rows, self.tokenizers.source.words(translation.source_tokens))
-
-
-def progress_after(done: int, progress: Callable[[int], None] | None, more: int) -> None:
-    if progress:
-        progress(done + more)
 
 
 def by_number(numbers: Sequence[int], take: Take, places: Sequence[int], found: Sequence[list[Hypothesis]]) -> None:

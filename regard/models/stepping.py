@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -24,20 +23,16 @@ from regard.nn.layout import Layout, Packed, send
 from regard.nn.linear import linear
 
 
-@dataclass(frozen=True)
-class EndToEnd:
-    """Some of the sources, by number, as the encoder takes them."""
+class EndToEnd(NamedTuple):
+    """Sources as the encoder takes them, and how long each is."""
 
-    sources: Sequence[Sequence[int]]
-    sentences: Sequence[int]
-    src: Tensor
-    layout: Packed
+    tokens: Tensor
+    lengths: np.ndarray
 
     @classmethod
-    def of(cls, sources: Sequence[Sequence[int]], sentences: Sequence[int]) -> EndToEnd:
-        some = [sources[sentence] for sentence in sentences]
-        src = torch.from_numpy(np.fromiter(chain.from_iterable(some), np.int64))
-        return cls(sources, sentences, src, Packed.of([len(source) for source in some]))
+    def of(cls, sources: Sequence[Sequence[int]], device: torch.device) -> EndToEnd:
+        tokens = np.fromiter(chain.from_iterable(sources), np.int64)
+        return cls(send(torch.from_numpy(tokens), device), np.array([len(source) for source in sources]))
 
 
 class ModelStep(ABC):
@@ -53,7 +48,9 @@ class ModelStep(ABC):
     ) -> None:
         self.network, self.sources, self.beam, self.watched = model, sources, beam, watched
         self.reserved = False
-        self.ready: EndToEnd | None = None
+        self.expected: tuple[Sequence[Sequence[int]], range, EndToEnd] | None = (
+            None  # of which sources, which, laid out
+        )
         self.barred = torch.empty(0)  # (B, 1, S), −∞ where a slot's source has no position
         self.attended = torch.empty(0)  # (B, W, S), the attention each position has had, if `watched`; 1 where none is
         self.lengths = torch.empty(0)  # (B,), of the sources
@@ -71,19 +68,30 @@ class ModelStep(ABC):
         self.make_room(slots, source_room, room)
         self.reserved = True
 
+    def expect(self, sentences: range) -> None:
+        """Lay out sources that will enter next, on a device that has something to do meanwhile."""
+        if self.expected is None or sentences.start not in self.expected[1] or self.expected[0] is not self.sources:
+            ready = EndToEnd.of(self.sources[sentences.start : sentences.stop], self.device)
+            self.expected = self.sources, sentences, ready
+
+    def laid_out(self, sentences: Sequence[int]) -> EndToEnd:
+        """What was expected, where it was."""
+        if self.expected is not None:
+            sources, numbers, (tokens, lengths) = self.expected
+            first = sentences[0] - numbers.start
+            if sources is self.sources and first >= 0 and list(numbers[first : first + len(sentences)]) == sentences:
+                before, these = lengths[:first].sum(), lengths[first : first + len(sentences)]
+                return EndToEnd(tokens[before : before + these.sum()], these)
+        return EndToEnd.of([self.sources[sentence] for sentence in sentences], self.device)
+
     def enter(self, slots: Tensor, sentences: Sequence[int]) -> None:
-        ready = self.ready
-        if ready is None or ready.sources is not self.sources or ready.sentences != sentences:
-            ready = EndToEnd.of(self.sources, sentences)
-        layout = ready.layout
+        tokens, lengths = self.laid_out(sentences)
+        layout = Packed.of(lengths)
         if not self.reserved:
             self.reserve(len(slots), layout.size)
         elif self.barred.shape[2] < layout.size:
             self.lengthen(layout.size)
-        self.take_in(slots, send(ready.src, slots.device), layout.to(slots.device))
-        if slots.is_cuda:  # which has something to do: as many of the next will come, as a rule
-            end = sentences[-1] + 1
-            self.ready = EndToEnd.of(self.sources, list(range(end, min(end + len(sentences), len(self.sources)))))
+        self.take_in(slots, tokens, layout.to(self.device))
 
     def take_in(self, slots: Tensor, src: Tensor, layout: Layout) -> None:
         """Encode sources, in `layout`, into slots that have room for them."""

@@ -237,13 +237,14 @@ class Packed:
     @classmethod
     def of(cls, lengths: Sequence[int] | np.ndarray, size: int | None = None) -> Packed:
         """Sequences of these lengths; `size` where the rectangle they stand for is wider than the longest."""
-        counts = torch.as_tensor(lengths, dtype=torch.long)
-        if size is None:
-            size = int(counts.max()) if len(counts) else 0
-        offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-        rows = torch.repeat_interleave(torch.arange(len(lengths)), counts)
-        positions = torch.arange(int(offsets[-1])) - offsets[rows]
-        return cls(offsets, positions, rows * size + positions, size, bool((counts == size).all()))
+        counts = np.asarray(lengths, dtype=np.int64)  # by numpy: for so little, torch would wake all its threads
+        size = int(counts.max(initial=0)) if size is None else size
+        offsets = np.concatenate([[0], counts.cumsum()])
+        rows = np.repeat(np.arange(len(counts)), counts)
+        positions = np.arange(offsets[-1]) - offsets[rows]
+        places = torch.from_numpy(rows * size + positions)
+        full = bool((counts == size).all())
+        return cls(torch.from_numpy(offsets), torch.from_numpy(positions), places, size, full)
 
     @classmethod
     def filled(cls, lengths: np.ndarray, room: Room) -> Packed:

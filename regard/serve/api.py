@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regard.data.languages import title_of
 from regard.decode.alignment import links_of
-from regard.decode.translator import Translation
+from regard.decode.request import Translation
 from regard.errors import nearest
 from regard.serve.batcher import Answer
 from regard.serve.limits import Refusal

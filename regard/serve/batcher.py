@@ -30,7 +30,7 @@ from typing import Any
 from torch import Tensor
 
 from regard.decode.joining import may_join, translate_as_they_come
-from regard.decode.translator import Translation
+from regard.decode.request import Translation
 from regard.decode.wishes import Wish
 from regard.errors import RegardError
 from regard.serve.limits import Limits, Refusal

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from regard.decode.parser import Parsed, Parser
-from regard.decode.translator import Translation, Translator
+from regard.decode.request import Translation
+from regard.decode.translator import Translator
 from regard.view import AttentionMap, AttentionView, Step, alignment_text, attention_page, attention_png, named_every
 from regard.view.tree_page import tree_page
 from regard.view.trees import tree_svg, tree_text

@@ -12,7 +12,8 @@ import torch.nn.functional as F
 
 from regard.data.corpus import Corpus
 from regard.data.tokenizer import SYMBOLS
-from regard.decode.translator import Translation, Translator
+from regard.decode.request import Translation
+from regard.decode.translator import Translator
 from regard.errors import RegardError
 from regard.evaluate.alignment import alignment_error_rate
 from regard.evaluate.bleu import Score

@@ -18,9 +18,10 @@ import regard
 from regard.config import resolve
 from regard.data.corpus import Corpus
 from regard.decode.blockwise import decode_blocks
+from regard.decode.request import Translation
 from regard.decode.search import search
 from regard.decode.state import Hypothesis, SearchOptions
-from regard.decode.translator import Translation, Translator
+from regard.decode.translator import Translator
 from regard.errors import RegardError
 from regard.models.blockwise import TransformerBlockStep
 from regard.models.stepping import TransformerStep

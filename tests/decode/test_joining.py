@@ -12,7 +12,8 @@ import pytest
 import regard
 from regard.data.corpus import Corpus
 from regard.decode.joining import may_join, translate_as_they_come
-from regard.decode.translator import Translation, Translator
+from regard.decode.request import Translation
+from regard.decode.translator import Translator
 
 
 @pytest.fixture(scope="module")

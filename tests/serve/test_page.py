@@ -13,7 +13,8 @@ import pytest
 
 from benchmarks.serving import Server, served
 from regard import capture
-from regard.decode.translator import Translation, Translator
+from regard.decode.request import Translation
+from regard.decode.translator import Translator
 from regard.serve import keys
 
 api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install 'regard[dev]'")
