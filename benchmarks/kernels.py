@@ -535,8 +535,8 @@ def main() -> None:
     if not torch.cuda.is_available():
         sys.exit("benchmarks/kernels.py needs a GPU; the interpreter's tests are in tests/nn/kernels.")
     failures = []
-    spawn, alone = multiprocessing.get_context("spawn"), torch.set_num_threads  # or each would want all cores
-    with ProcessPoolExecutor(arguments.jobs, spawn, alone, (1,)) as pool:
+    spawn, one_thread = multiprocessing.get_context("spawn"), torch.set_num_threads  # each would take all cores
+    with ProcessPoolExecutor(arguments.jobs, spawn, initializer=one_thread, initargs=(1,)) as pool:
         for results in pool.map(outcome, parts()):
             for right, name, error in results:
                 print(f"{'ok ' if right else 'BAD'}  {name:<62} {error}")

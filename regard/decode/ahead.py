@@ -1,13 +1,12 @@
 """Sources of a search that begins when the first of them are tokenised.
 
-A GPU would wait for the tokens of all sentences, which take a tenth of a bulk search. Sentences enter it longest first,
-which their bytes tell well enough; the others' tokens are made meanwhile, by a thread that SentencePiece keeps Python
-free of.
+A GPU would wait for the tokens of all sentences, which take a tenth of a bulk search. Longer sentences enter it first,
+and their bytes tell well enough which those are; a thread makes the tokens of the others meanwhile. While SentencePiece
+tokenises, Python is free for the search.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,11 +14,11 @@ from typing import overload
 
 from regard.data.tokenizer import Tokenizer
 
-PIECE = 1_024  # texts that are tokenised at a time: Python waits while their tokens become its own
+TEXTS = 1_024  # that are tokenised at a time: the search has to wait while their tokens become Python's
 
 
 class Unexpected(Exception):
-    """A source has more tokens than those that have more bytes led to expect."""
+    """A source has more tokens than those of more bytes led to expect: there is no room for it."""
 
 
 class Ahead(Sequence[list[int]]):
@@ -27,8 +26,9 @@ class Ahead(Sequence[list[int]]):
 
     def __init__(self, tokenizer: Tokenizer, texts: Sequence[str], first: int, pool: ThreadPoolExecutor) -> None:
         self.texts, self.tokens = texts, tokenizer.encode(texts[:first])
-        starts = range(first, len(texts), PIECE)
-        self.coming = [pool.submit(tokenizer.encode, texts[start : start + PIECE]) for start in starts]
+        self.longest = max(map(len, self.tokens))  # of the first
+        starts = range(first, len(texts), TEXTS)
+        self.coming = [pool.submit(tokenizer.encode, texts[start : start + TEXTS]) for start in starts]
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -38,10 +38,22 @@ class Ahead(Sequence[list[int]]):
     @overload
     def __getitem__(self, index: slice) -> list[list[int]]: ...
     def __getitem__(self, index: int | slice) -> list[int] | list[list[int]]:
-        end = index.indices(len(self))[1] if isinstance(index, slice) else index + 1
-        while len(self.tokens) < end and self.coming:
+        if isinstance(index, slice):
+            start, stop, stride = index.indices(len(self))
+            self.wait(stop)
+            return self.tokens[start:stop:stride]
+        place = range(len(self))[index]
+        self.wait(place + 1)
+        return self.tokens[place]
+
+    def wait(self, count: int) -> None:
+        while len(self.tokens) < count:
             self.tokens += self.coming.pop(0).result()
-        return self.tokens[index]
+
+    def has(self, count: int) -> bool:
+        """Whether the first so many are there."""
+        missing = -(-max(0, count - len(self.tokens)) // TEXTS)
+        return all(piece.done() for piece in self.coming[:missing])
 
 
 @contextmanager
@@ -54,12 +66,14 @@ def ahead(tokenizer: Tokenizer, texts: Sequence[str], first: int) -> Iterator[Ah
         pool.shutdown(cancel_futures=True)
 
 
-class Limits(Sequence[int]):
-    """The most tokens that the output of each source may have: of its length."""
+class LimitsAhead(Sequence[int]):
+    """The most tokens that the output of each source may have, which its length tells.
 
-    def __init__(self, sources: Ahead, of: Callable[[int], int]) -> None:
-        self.sources, self.of = sources, of
-        self.room = sys.maxsize  # tokens of a source that there is place for
+    source_room, room: tokens of a source and of an output that there is place for
+    """
+
+    def __init__(self, sources: Ahead, limit: Callable[[int], int], source_room: int, room: int) -> None:
+        self.sources, self.limit, self.source_room, self.room = sources, limit, source_room, room
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -70,15 +84,15 @@ class Limits(Sequence[int]):
     def __getitem__(self, index: slice) -> list[int]: ...
     def __getitem__(self, index: int | slice) -> int | list[int]:
         if isinstance(index, slice):
-            return [self.limit(len(source)) for source in self.sources[index]]
-        return self.limit(len(self.sources[index]))
+            return [self.of(len(source)) for source in self.sources[index]]
+        return self.of(len(self.sources[index]))
 
-    def limit(self, length: int) -> int:
-        if length > self.room:
+    def of(self, length: int) -> int:
+        if length > self.source_room or (limit := self.limit(length)) > self.room:
             raise Unexpected
-        return self.of(length)
+        return limit
 
 
-def size(text: str) -> int:
-    """In bytes: of two languages the one with the longer words need not have the shorter sentences."""
+def n_bytes(text: str) -> int:
+    """Characters would not do: a Chinese one is worth several of English."""
     return len(text) if text.isascii() else len(text.encode(errors="replace"))

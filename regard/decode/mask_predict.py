@@ -132,11 +132,10 @@ class MaskPredictor(Translator):
 
     model: MaskedTransformer
     task: ClassVar[str] = "mask_predict"
-    begins_early: ClassVar[bool] = False
 
     def decode(
         self,
-        sources: Sequence[list[int]],
+        sources: list[list[int]],
         n_best: int,
         config: DecodeConfig,
         progress: Callable[[int], None] | None = None,
@@ -166,6 +165,9 @@ class MaskPredictor(Translator):
             if progress:
                 progress(start + len(group))
         return found
+
+    def begins_early(self, config: DecodeConfig) -> bool:
+        return False
 
     @property
     def candidates(self) -> int:

@@ -53,7 +53,6 @@ class Parser(Translator):
     """
 
     task: ClassVar[str] = "parsing"
-    begins_early: ClassVar[bool] = False  # the grammar counts the words of all sentences first
 
     config: ParserDecodeConfig
 
@@ -132,6 +131,10 @@ class Parser(Translator):
             return []
         words = [int(self.begins[np.asarray(source)].sum()) - 1 for source in sources]  # without the end symbol
         return [Grammar(self.symbols, words, beam)]
+
+    def begins_early(self, config: DecodeConfig) -> bool:
+        """The grammar counts the words of all sentences first."""
+        return False
 
     def limit(self, source_length: int, demand: Demand, config: DecodeConfig) -> int:
         """The paper's: input + 300. A root over all words and the end always have room."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import chain
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -25,11 +25,12 @@ from regard.decode.state import SearchOptions, State
 from regard.decode.step import Constraint, advance
 from regard.models.blockwise import TransformerBlockStep
 from regard.models.stepping import ModelStep
-from regard.nn.layout import Padded, send
+from regard.nn.layout import Padded, multiple, power_of_two, send
 from regard.nn.masks import length_mask
 
 STRIDE = 32  # positions by which recordings differ
 FEW = 64  # slots whose sources enter by a recording
+FEW_ROOM = 128  # tokens of a source and of an output that they have room for, at least
 BENCHES = 6  # for how many kinds of searches slots are kept …
 SHARE = 0.25  # … and for how much of a GPU's memory
 S = TypeVar("S", bound=State)
@@ -165,6 +166,22 @@ def rounded(positions: int) -> int:
     return -(-positions // STRIDE) * STRIDE
 
 
+class BenchRoom(NamedTuple):
+    """What there is place for: so many slots, tokens of a source, tokens of an output. It comes in few sizes, so that a
+    search finds slots of another that fit it."""
+
+    slots: int
+    source: int
+    output: int
+
+    @classmethod
+    def of(cls, sentences: int, longest: int, most: int, batch: int) -> BenchRoom:
+        """longest: a source   most: tokens of an output   batch: slots, at most"""
+        slots = min(batch, power_of_two(sentences))
+        least = FEW_ROOM if slots <= FEW else 0  # few slots take little memory: one recording serves more lengths
+        return cls(slots, max(least, 32, power_of_two(longest)), max(least, multiple(most, 64)))
+
+
 @dataclass(frozen=True)
 class KeptBench:
     """A model's step with the slots it is at work in.
@@ -205,6 +222,12 @@ class KeptBench:
     @property
     def parts(self) -> list[Part]:
         return [self.entrance, *self.constraints]
+
+    def expect(self, sentences: range) -> bool:
+        """These will enter next. A recorded entrance takes them as they come."""
+        if self.entrance is self.step:
+            self.step.expect(sentences)
+        return True
 
     def renew(self, sources: Sequence[Sequence[int]], constraints: Sequence[Constraint]) -> None:
         """Be ready for other sentences, of which the same is asked."""

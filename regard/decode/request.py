@@ -15,7 +15,7 @@ import numpy as np
 
 from regard.config import DecodeConfig
 from regard.data.batching import in_order_of_length
-from regard.decode.ahead import Unexpected, ahead, size
+from regard.decode.ahead import Unexpected, ahead, n_bytes
 from regard.decode.state import Hypothesis
 from regard.decode.wishes import Demand, equally_wide
 from regard.errors import RegardError
@@ -52,64 +52,64 @@ class Request:
     barred: np.ndarray | None
     found: list[list[Translation]] = field(default_factory=list)  # of each sentence, the best first
     cuts: dict[int, int] = field(default_factory=dict)  # tokens that did not fit
+    done: int = 0  # sentences of searches that are over
+    told: int = 0
 
     def answer(self) -> list[list[Translation]]:
         self.found = [[] for _ in self.sentences]
-        try:
-            if self.may_begin_early:
-                self.begin_early()
-            else:
-                self.tokenise_first()
-        except Unexpected:
-            self.tokenise_first()
+        many = len(self.sentences) > 2 * self.config.batch_sentences
+        if many and not self.demands and self.barred is None and self.translator.begins_early(self.config):
+            for numbers in in_order_of_length([n_bytes(sentence) for sentence in self.sentences], self.at_a_time):
+                if not self.begin_early(numbers):
+                    self.tokenise_first(numbers)
+        else:
+            self.tokenise_first(range(len(self.sentences)))
         return self.found
-
-    @property
-    def may_begin_early(self) -> bool:
-        translator, config = self.translator, self.config
-        alike = not self.demands and self.barred is None and not (config.sample or translator.partners)
-        many = len(self.sentences) > 2 * config.batch_sentences
-        return alike and many and not translator.engine and translator.begins_early and translator.stays(config)
-
-    def begin_early(self) -> None:
-        sentences, done = self.sentences, 0
-        for numbers in in_order_of_length([size(sentence) for sentence in sentences], self.at_a_time):
-            texts = [sentences[i] for i in numbers]
-            with ahead(self.translator.tokenizers.source, texts, self.config.batch_sentences) as sources:
-                self.decode(numbers, sources, done)
-            done += len(numbers)
-
-    def tokenise_first(self) -> None:
-        translator = self.translator
-        encoded, longest = translator.tokenizers.source.encode(self.sentences), translator.longest
-        for i, tokens in enumerate(encoded):
-            if len(tokens) > longest:
-                encoded[i] = translator.fit(tokens)
-                self.cuts[i] = len(tokens) - len(encoded[i])
-            elif len(tokens) == 1:
-                self.found[i] = [untranslated(self.sentences[i])]
-        filled = [i for i, tokens in enumerate(encoded) if len(tokens) > 1]
-        done = len(encoded) - len(filled)
-        at_a_time = max(1, len(filled)) if translator.engine else self.at_a_time
-        for alike in equally_wide(filled, self.demands) if self.demands else [filled]:
-            for group in in_order_of_length([len(encoded[i]) for i in alike], at_a_time):
-                numbers = [alike[i] for i in group]
-                self.decode(numbers, [encoded[i] for i in numbers], done)
-                done += len(numbers)
 
     @property
     def at_a_time(self) -> int:
         return AT_A_TIME * self.config.batch_sentences
 
-    def decode(self, numbers: Sequence[int], sources: Sequence[list[int]], done: int) -> None:
-        """Search for the outputs of some sentences, by number, after so many others."""
-        demands = [self.demands[i] for i in numbers] if self.demands else None
-        tell, take = partial(self.tell, done), partial(self.take, numbers, sources)
-        self.translator.decode(sources, self.n_best, self.config, tell, demands, self.barred, take)
+    def begin_early(self, numbers: Sequence[int]) -> bool:
+        """Search for the outputs of these sentences; False where one turned out to be longer than there is room for."""
+        tokenizer, texts = self.translator.tokenizers.source, [self.sentences[i] for i in numbers]
+        try:
+            with ahead(tokenizer, texts, self.config.batch_sentences) as sources:
+                self.translator.begin(
+                    sources, self.n_best, self.config, self.tell, partial(self.take, numbers, sources)
+                )
+        except Unexpected:
+            return False
+        self.done += len(numbers)
+        return True
 
-    def tell(self, done: int, more: int) -> None:
-        if self.progress:
-            self.progress(done + more)
+    def tokenise_first(self, numbers: Sequence[int]) -> None:
+        translator = self.translator
+        made = translator.tokenizers.source.encode([self.sentences[i] for i in numbers])
+        encoded = dict(zip(numbers, made, strict=True))
+        for i, tokens in encoded.items():
+            if len(tokens) > translator.longest:
+                encoded[i] = translator.fit(tokens)
+                self.cuts[i] = len(tokens) - len(encoded[i])
+            elif len(tokens) == 1:
+                self.found[i] = [untranslated(self.sentences[i])]
+        filled = [i for i, tokens in encoded.items() if len(tokens) > 1]
+        self.done += len(encoded) - len(filled)
+        at_a_time = max(1, len(filled)) if translator.engine else self.at_a_time
+        for alike in equally_wide(filled, self.demands) if self.demands else [filled]:
+            for group in in_order_of_length([len(encoded[i]) for i in alike], at_a_time):
+                some = [alike[i] for i in group]
+                sources = [encoded[i] for i in some]
+                demands = [self.demands[i] for i in some] if self.demands else None
+                take = partial(self.take, some, sources)
+                translator.decode(sources, self.n_best, self.config, self.tell, demands, self.barred, take)
+                self.done += len(some)
+
+    def tell(self, more: int) -> None:
+        """So many of the sentences that are at work are done. What is done again is not told again."""
+        if self.progress and self.done + more > self.told:
+            self.told = self.done + more
+            self.progress(self.told)
 
     def take(
         self,
@@ -124,16 +124,17 @@ class Request:
         for place, best in zip(places, outputs, strict=True):
             i, tokens = numbers[place], sources[place]
             sentence, cut = self.sentences[i], self.cuts.get(i, 0)
-            if not best:
+            self.found[i] = [
+                Translation(sentence, next(texts), one.score, one.log_prob, tokens, one.tokens, cut, one.calls)
+                for one in best
+            ]
+            if len(tokens) == 1:
+                self.found[i] = [untranslated(sentence)]
+            elif not best:
                 raise RegardError(
                     f"No translation of {sentence!r} is all that is asked of it: prefix, phrases, lengths and repeats "
                     "contradict one another."
                 )
-            new = [
-                Translation(sentence, next(texts), one.score, one.log_prob, tokens, one.tokens, cut, one.calls)
-                for one in best
-            ]
-            self.found[i] = new if len(tokens) > 1 else [untranslated(sentence)]
 
 
 def untranslated(sentence: str) -> Translation:

@@ -19,7 +19,7 @@ from regard.decode.state import Hypothesis, Leaving, SearchOptions, State
 from regard.decode.step import Constraint, Sampler, Step, advance
 from regard.nn.layout import send
 
-PIECE = 80  # sentences whose results are read while the device makes a step
+PIECE = 64  # sentences whose results are read while the device makes a step
 NOBODY = -1
 
 Take = Callable[[Sequence[int], Sequence[list[Hypothesis]]], None]
@@ -70,7 +70,7 @@ class Bench(Protocol):
         """One step more in every slot. steps: the most, with this one, that a sentence has made in its slot"""
 
     def done(self) -> np.ndarray:
-        """Which slots were done, so many steps ago."""
+        """Which slots were done, so many steps ago. Good until it is asked again."""
 
     def keep(self, slots: Tensor) -> State | None:
         """Go on with these slots alone, in this order, where they need not stay."""
@@ -116,11 +116,12 @@ def work(
     progress: Callable[[int], None] | None = None,
     take: Take | None = None,
     alive: int = 1,
-    expect: Callable[[range], None] | None = None,
+    expect: Callable[[range], bool] | None = None,
 ) -> list[list[Hypothesis]]:
-    """Bring every sentence through a slot of the bench. `alive`: with how many hypotheses it begins. `expect` is told,
-    while the device works, which sentences will enter next."""
-    found: list[list[Hypothesis]] = [[] for _ in limits]
+    """Bring every sentence through a slot of the bench. `alive`: with how many hypotheses it begins. `expect` is asked,
+    while the device works, to get ready the sentences that will enter next, until it says that it has. A limit is asked
+    for when its sentence enters."""
+    found: list[list[Hypothesis]] = [[] for _ in range(len(limits))]
     waiting = told = 0  # the first sentence that waits, and the first that was told
     state = bench.begin()
     inside = np.full(len(state.done), NOBODY)  # which sentence each slot has
@@ -156,8 +157,9 @@ def work(
     while (working := int(np.count_nonzero(inside != NOBODY))) > 0:
         np.minimum(steps + 1, most, out=steps)
         bench.advance(int(steps.max()))
-        if expect and told < waiting < len(limits):  # the device has something to do meanwhile
-            expect(range(waiting, min(waiting + len(inside), len(limits))))
+        # The device has something to do meanwhile.
+        following = range(waiting, min(waiting + len(inside), len(limits)))
+        if expect and told < waiting and following and expect(following):
             told = waiting
         elif leaving:
             read(PIECE)

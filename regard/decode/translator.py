@@ -17,14 +17,14 @@ from torch import Tensor, nn
 from regard.config import FOREIGN, DecodeConfig, foreign, read_section
 from regard.data.batching import in_order_of_length
 from regard.data.tokenizer import BOS, EOS, PAD, SYMBOLS, UNK, TokenizerPair
-from regard.decode.ahead import Ahead, Limits
+from regard.decode.ahead import Ahead, LimitsAhead
 from regard.decode.alignment import links_of, word_weights
 from regard.decode.blockwise import decode_blocks
 from regard.decode.constraints import Coverage
 from regard.decode.engine import Engine
 from regard.decode.ensemble import Ensemble
 from regard.decode.phrases import Spelling, automaton
-from regard.decode.recorded import FEW, Benches, KeptBench
+from regard.decode.recorded import Benches, BenchRoom, KeptBench
 from regard.decode.request import Request, Translation
 from regard.decode.sampling import Drawer, Sampling
 from regard.decode.search import Take, search, work
@@ -39,8 +39,6 @@ from regard.models.stepping import ModelStep
 from regard.models.transformer import a_transformer
 from regard.nn.attention import attentions, capture, recording
 from regard.nn.layout import Packed, Padded
-
-FEW_ROOM = 128  # tokens of a source and of an output that few slots have room for, at least
 
 
 @contextmanager
@@ -66,7 +64,6 @@ class Translator:
     """
 
     task: ClassVar[str] = "translation"
-    begins_early: ClassVar[bool] = True  # whether a search may begin before all sentences are tokenised
 
     def __init__(
         self,
@@ -152,7 +149,7 @@ class Translator:
 
     def decode(
         self,
-        sources: Sequence[list[int]],
+        sources: list[list[int]],
         n_best: int,
         config: DecodeConfig,
         progress: Callable[[int], None] | None = None,
@@ -169,33 +166,68 @@ class Translator:
         if self.engine:
             if barred is not None or any(demand != Demand() for demand in demands or ()):
                 raise RegardError(f"{self.engine.name} knows no prefixes, required or forbidden phrases: torch does.")
-            found = self.engine.decode(list(sources), n_best, config, progress)
+            found = self.engine.decode(sources, n_best, config, progress)
             if take:
                 take(range(len(found)), found)
             return found
-        more = more_hypotheses(demands[0]) if demands else 0
+        if not sources:
+            return []
+        order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
+        ordered = [sources[i] for i in order]
+        asked = [demands[i] for i in order] if demands else [Demand()] * len(sources)
+        limit = cache(partial(self.limit, config=config))
+        limits = [limit(len(source), demand) for source, demand in zip(ordered, asked, strict=True)]
+        room = BenchRoom.of(len(ordered), len(ordered[0]), max(limits), config.batch_sentences)
+        take = partial(by_number, order, take) if take else None
+        found = self.find(ordered, limits, room, n_best, config, progress, asked, barred, take)
+        in_order: list[list[Hypothesis]] = [[]] * len(order)
+        for i, hypotheses in zip(order, found, strict=True):
+            in_order[i] = hypotheses
+        return in_order
+
+    def begins_early(self, config: DecodeConfig) -> bool:
+        """Whether `begin` knows what is asked: likely outputs, in slots that stay. (A tokenizer that is Python itself
+        would be in the way of the search.)"""
+        asked = config.sample or config.coverage_penalty or constraints_for(config, [], None, self.spelling, 1)
+        alone = not (asked or self.partners or self.engine)
+        return alone and self.stays(config) and self.tokenizers.source.vocabulary is None
+
+    def begin(
+        self, sources: Ahead, n_best: int, config: DecodeConfig, progress: Callable[[int], None], take: Take
+    ) -> None:
+        """Decode sources of which only the first are known yet."""
+        limit = cache(partial(self.limit, demand=Demand(), config=config))
+        room = BenchRoom.of(len(sources), sources.longest, limit(sources.longest), config.batch_sentences)
+        limits = LimitsAhead(sources, limit, min(room.source, self.longest), room.output)
+        asked = [Demand()] * len(sources)
+        self.find(sources, limits, room, n_best, config, progress, asked, take=take, known=sources.has)
+
+    def find(
+        self,
+        sources: Sequence[list[int]],
+        limits: Sequence[int],
+        room: BenchRoom,
+        n_best: int,
+        config: DecodeConfig,
+        progress: Callable[[int], None] | None,
+        demands: Sequence[Demand],
+        barred: np.ndarray | None = None,
+        take: Take | None = None,
+        known: Callable[[int], bool] = lambda count: True,
+    ) -> list[list[Hypothesis]]:
+        """The outputs of sources in the order in which they shall enter. known(n): whether the first n sources are"""
+        more = more_hypotheses(demands[0])
         beam = n_best if config.sample else max(config.beam_size, n_best) + more
         options = self.search_options(config, beam, n_best)
-        limit = cache(partial(self.limit, config=config))
-        asked = demands or [Demand()] * len(sources)
-        ordered: Sequence[list[int]]
-        limits: Sequence[int]
-        order: Sequence[int] = range(len(sources))
-        if isinstance(sources, Ahead):
-            ordered, limits = sources, Limits(sources, partial(limit, demand=Demand()))
-        else:
-            order = sorted(order, key=lambda i: -len(sources[i]))
-            ordered, asked = [sources[i] for i in order], [asked[i] for i in order]
-            limits = [limit(len(source), demand) for source, demand in zip(ordered, asked, strict=True)]
         watched = self.alignment_layer if config.coverage_penalty else None
         models = self.networks(config.precision)
-        steps = [self.stepping(model, ordered, beam, watched) for model in models]
+        steps = [self.stepping(model, sources, beam, watched) for model in models]
         step: ModelStep | Ensemble = Ensemble(steps) if self.partners else steps[0]
-        constraints = self.constraints(config, asked, barred, beam, ordered)
+        constraints = self.constraints(config, demands, barred, beam, sources)
         if config.coverage_penalty:
             constraints.append(Coverage(step, config.coverage_penalty))
         sampling = Sampling(config.temperature, config.top_k, config.top_p, config.seed)
-        sampler = Drawer(sampling, ordered, limits, beam) if config.sample else None
+        sampler = Drawer(sampling, sources, limits, beam) if config.sample else None
         if config.blockwise:
             if constraints or sampler or self.partners:
                 raise RegardError("Blockwise decoding knows no constraints, samples or ensembles: leave it out.")
@@ -203,25 +235,20 @@ class Translator:
                 raise RegardError(
                     "Blockwise decoding finds what greedy search finds, one translation: leave out n_best."
                 )
-        take = partial(by_number, order, take) if take else None
         if self.stays(config) and all(one.lasting for one in constraints) and not (sampler or self.partners):
-            bench = self.bench(ordered, limits, options, config, constraints)
-            found = work(
-                bench.recorded, bench.parts, limits, self.device, progress, take, expect=bench.step.expect
-            )  # fmt: skip
-        elif config.blockwise:
-            blocks = self.block_step(ordered, config.precision)
-            slots = config.batch_sentences
-            found = [[one] for one in decode_blocks(blocks, limits, options, self.device, slots, progress, take)]
-        else:
-            found = search(
-                step, limits, options, self.device, config.batch_sentences, progress=progress, constraints=constraints,
-                sampler=sampler, take=take,
-            )  # fmt: skip
-        in_order: list[list[Hypothesis]] = [[]] * len(order)
-        for i, hypotheses in zip(order, found, strict=True):
-            in_order[i] = hypotheses
-        return in_order
+            bench = self.bench(sources, room, options, config, constraints)
+
+            def expect(numbers: range) -> bool:
+                return known(numbers.stop) and bench.expect(numbers)
+
+            return work(bench.recorded, bench.parts, limits, self.device, progress, take, expect=expect)
+        if config.blockwise:
+            blocks, slots = self.block_step(sources, config.precision), config.batch_sentences
+            return [[one] for one in decode_blocks(blocks, limits, options, self.device, slots, progress, take)]
+        return search(
+            step, limits, options, self.device, config.batch_sentences, progress=progress, constraints=constraints,
+            sampler=sampler, take=take,
+        )  # fmt: skip
 
     def search_options(self, config: DecodeConfig, beam: int, n_best: int) -> SearchOptions:
         return SearchOptions(
@@ -249,30 +276,20 @@ class Translator:
     def bench(
         self,
         sources: Sequence[list[int]],
-        limits: Sequence[int],
+        room: BenchRoom,
         options: SearchOptions,
         config: DecodeConfig,
         constraints: Sequence[Constraint],
     ) -> KeptBench:
         """Slots that are ready for these sources: those of an earlier search like this one, where there are."""
-        slots = min(config.batch_sentences, 2 ** (len(sources) - 1).bit_length())
-        least = FEW_ROOM if slots <= FEW else 0  # few slots take little memory: one recording serves more lengths
-        longest = max(len(source) for source in sources[: config.batch_sentences])
-        source_room = max(least, 32, 2 ** (longest - 1).bit_length())
-        if isinstance(limits, Limits):
-            limits.room = min(source_room, self.longest)
-            most = limits.limit(limits.room)
-        else:
-            most = max(limits)
-        room = max(least, -(-most // 64) * 64)
-        key = options, slots, source_room, room, config.precision, config.blockwise, *map(type, constraints)
+        key = options, room, config.precision, config.blockwise, *map(type, constraints)
 
         def make() -> KeptBench:
             if config.blockwise:
                 blocks = self.block_step(sources, config.precision)
-                return KeptBench.of_blocks(blocks, slots, source_room, room, options)
+                return KeptBench.of_blocks(blocks, *room, options)
             step = self.stepping(self.networks(config.precision)[0], sources, options.beam_size)
-            return KeptBench.of_search(step, slots, source_room, room, options, constraints)
+            return KeptBench.of_search(step, *room, options, constraints)
 
         bench = self.benches.get(key, make)
         bench.renew(sources, constraints)

@@ -35,9 +35,29 @@ class EndToEnd(NamedTuple):
         return cls(send(torch.from_numpy(tokens), device), np.array([len(source) for source in sources]))
 
 
+class Expected(NamedTuple):
+    """Sources that will enter, laid out already."""
+
+    sources: Sequence[Sequence[int]]
+    numbers: range
+    laid_out: EndToEnd
+
+    def ahead(self, sources: Sequence[Sequence[int]], first: int) -> int:
+        """How many of these sources there are from `first` on."""
+        return self.numbers.stop - first if sources is self.sources and first in self.numbers else 0
+
+    def some(self, first: int, count: int) -> EndToEnd:
+        (tokens, lengths), first = self.laid_out, first - self.numbers.start
+        before, these = lengths[:first].sum(), lengths[first : first + count]
+        return EndToEnd(tokens[before : before + these.sum()].clone(), these)  # at a place that kernels like
+
+
+NOTHING = Expected((), range(0), EndToEnd(torch.empty(0), np.empty(0)))
+
+
 class ModelStep(ABC):
-    """Decoding of some of many sources, `beam` hypotheses each. Sources must come longest first, where the kind of
-    model does not say otherwise.
+    """Decoding of some of many sources, `beam` hypotheses each. Sources must come longest first, where room for the
+    longest was not reserved and the kind of model does not say otherwise.
 
     `watched`: an attention to the source, by its place in `cross_attentions`, whose weights are added up, the mean of
     its heads. What a kind of model keeps for each slot, and for each of the R = B·W hypotheses, its own class says.
@@ -48,9 +68,7 @@ class ModelStep(ABC):
     ) -> None:
         self.network, self.sources, self.beam, self.watched = model, sources, beam, watched
         self.reserved = False
-        self.expected: tuple[Sequence[Sequence[int]], range, EndToEnd] | None = (
-            None  # of which sources, which, laid out
-        )
+        self.expected = NOTHING
         self.barred = torch.empty(0)  # (B, 1, S), −∞ where a slot's source has no position
         self.attended = torch.empty(0)  # (B, W, S), the attention each position has had, if `watched`; 1 where none is
         self.lengths = torch.empty(0)  # (B,), of the sources
@@ -70,18 +88,16 @@ class ModelStep(ABC):
 
     def expect(self, sentences: range) -> None:
         """Lay out sources that will enter next, on a device that has something to do meanwhile."""
-        if self.expected is None or sentences.start not in self.expected[1] or self.expected[0] is not self.sources:
-            ready = EndToEnd.of(self.sources[sentences.start : sentences.stop], self.device)
-            self.expected = self.sources, sentences, ready
+        if 2 * self.expected.ahead(self.sources, sentences.start) < len(sentences):
+            laid_out = EndToEnd.of(self.sources[sentences.start : sentences.stop], self.device)
+            self.expected = Expected(self.sources, sentences, laid_out)
 
     def laid_out(self, sentences: Sequence[int]) -> EndToEnd:
-        """What was expected, where it was."""
-        if self.expected is not None:
-            sources, numbers, (tokens, lengths) = self.expected
-            first = sentences[0] - numbers.start
-            if sources is self.sources and first >= 0 and list(numbers[first : first + len(sentences)]) == sentences:
-                before, these = lengths[:first].sum(), lengths[first : first + len(sentences)]
-                return EndToEnd(tokens[before : before + these.sum()], these)
+        """What was expected, where all of it was."""
+        first, count = sentences[0], len(sentences)
+        one_by_one = list(range(first, first + count)) == list(sentences)
+        if one_by_one and self.expected.ahead(self.sources, first) >= count:
+            return self.expected.some(first, count)
         return EndToEnd.of([self.sources[sentence] for sentence in sentences], self.device)
 
     def enter(self, slots: Tensor, sentences: Sequence[int]) -> None:

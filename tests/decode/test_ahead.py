@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,10 +12,14 @@ import regard
 from regard.data.corpus import Corpus
 from regard.data.tokenizer import Tokenizer
 from regard.decode import ahead as module
-from regard.decode.ahead import Ahead, Limits, Unexpected, ahead
+from regard.decode.ahead import Ahead, LimitsAhead, Unexpected, ahead
+from regard.decode.recorded import Recorded
+from regard.decode.request import Translation
 from regard.decode.translator import Translator
+from regard.decode.wishes import Wish
 
-EARLY = {"recorded": "always", "batch_sentences": 4, "beam_size": 2}
+EARLY: dict[str, Any] = {"recorded": "always", "batch_sentences": 4, "beam_size": 2}
+LATE = {**EARLY, "recorded": "never"}
 
 
 @pytest.fixture(scope="module")
@@ -24,10 +30,14 @@ def translator(reverser: Path) -> Translator:
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[Ahead]:
     """The sources of all searches that began early."""
-    monkeypatch.setattr(module, "PIECE", 3)
+    monkeypatch.setattr(module, "TEXTS", 3)
     seen, make = [], Ahead.__init__
     monkeypatch.setattr(Ahead, "__init__", lambda self, *rest: (seen.append(self), make(self, *rest))[1])
     return seen
+
+
+def essence(found: list[list[Translation]]) -> list[list[tuple[Any, ...]]]:
+    return [[(one.source, one.text, one.source_tokens, one.target_tokens, one.cut) for one in best] for best in found]
 
 
 def test_it_finds_the_same_in_the_same_order(translator: Translator, reverser_test: Corpus, made: list[Ahead]) -> None:
@@ -35,64 +45,114 @@ def test_it_finds_the_same_in_the_same_order(translator: Translator, reverser_te
     seen: list[int] = []
     found = translator.search(sentences, n_best=2, progress=seen.append, **EARLY)
     assert len(made) == 1, "it began early"
-    expected = translator.search(sentences, n_best=2, **{**EARLY, "recorded": "never"})
+    expected = translator.search(sentences, n_best=2, **LATE)
     assert len(made) == 1, "and this did not"
+    assert essence(found) == essence(expected)
     for ours, theirs in zip(found, expected, strict=True):
-        assert [(one.source, one.text, one.source_tokens, one.target_tokens) for one in ours] == [
-            (one.source, one.text, one.source_tokens, one.target_tokens) for one in theirs
-        ]
         assert [one.score for one in ours] == pytest.approx([one.score for one in theirs], abs=1e-5)
     assert seen == sorted(seen)
     assert seen[-1] == len(sentences)
 
 
-def test_a_short_text_of_many_tokens_is_found_too(
+def test_the_first_step_waits_for_the_first_sentences_alone(
     translator: Translator, reverser_test: Corpus, made: list[Ahead], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Bytes do not tell how many tokens there are: then all is done again, with all tokens known."""
-    sentences = reverser_test.source[:14]
-    last = min(sentences, key=len)
+    known: list[int] = []
+    advance = Recorded.advance
+    monkeypatch.setattr(
+        Recorded, "advance", lambda self, steps: (known.append(len(made[0].tokens)), advance(self, steps))[1]
+    )
+    translator.translate(reverser_test.source[:40], **EARLY)
+    assert known[0] == 4, "as many as there are slots"
+    assert known[-1] == 40
+
+
+def stretched(texts: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """These texts have many tokens."""
     encode = Tokenizer.encode
 
-    def longer(self: Tokenizer, texts: list[str], threads: int = 0) -> list[list[int]]:
+    def longer(self: Tokenizer, some: list[str], threads: int = 0) -> list[list[int]]:
         return [
-            tokens[:1] * 200 + tokens if text == last else tokens
-            for text, tokens in zip(texts, encode(self, texts), strict=True)
+            tokens[:1] * 45 + tokens if text in texts else tokens
+            for text, tokens in zip(some, encode(self, some), strict=True)
         ]
 
     monkeypatch.setattr(Tokenizer, "encode", longer)
-    found = translator.translate(sentences, max_length=30, **EARLY)
-    assert len(made) == 1
-    assert found == translator.translate(sentences, max_length=30, **{**EARLY, "recorded": "never"})
 
 
-def test_what_differs_by_sentence_waits_for_all_tokens(
-    translator: Translator, reverser_test: Corpus, made: list[Ahead]
+def test_a_short_text_of_many_tokens_is_found_too(
+    translator: Translator, reverser_test: Corpus, made: list[Ahead], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bytes do not tell how many tokens there are. Then a search is made again, with all tokens known, and no other."""
+    sentences = sorted(reverser_test.source, key=len)[:150]
+    stretched({sentences[0]}, monkeypatch)
+    # Slots for few sentences have room for longer ones than these: as if there were many.
+    monkeypatch.setattr("regard.decode.recorded.FEW_ROOM", 0)
+    seen: list[int] = []
+    found = translator.search(sentences, max_length=30, progress=seen.append, **EARLY)
+    assert [len(one.tokens) for one in made[:-1]] == [64, 64], "as many as a search has before it"
+    assert len(made) == 3
+    assert essence(found) == essence(translator.search(sentences, max_length=30, **LATE))
+    assert seen == sorted(set(seen))
+    assert seen[-1] == len(sentences)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"sample": True, "beam_size": 1}, {"forbidden": ["zzz"]}, {"wishes": [Wish(prefix="a")] * 14},
+        {"min_length": 3}, {"no_repeat_ngram": 2}, {"coverage_penalty": 0.2}, {"batch_sentences": 7},
+    ],
+    ids=lambda asked: next(iter(asked)),
+)  # fmt: skip
+def test_what_asks_for_more_waits_for_all_tokens(
+    translator: Translator, reverser_test: Corpus, made: list[Ahead], asked: dict[str, Any]
 ) -> None:
     sentences = reverser_test.source[:14]
-    translator.search(sentences, sample=True, **{**EARLY, "beam_size": 1})
-    translator.search(sentences, forbidden=["zzz"], **EARLY)
-    translator.search(sentences[:8], **EARLY)
+    found = translator.search(sentences, **{**EARLY, **asked})
     assert not made
+    assert essence(found) == essence(translator.search(sentences, **{**LATE, **asked}))
 
 
 def test_tokens_come_when_they_are_asked_for(translator: Translator, reverser_test: Corpus, made: list[Ahead]) -> None:
     tokenizer, texts = translator.tokenizers.source, reverser_test.source[:11]
     expected = tokenizer.encode(texts)
     with ahead(tokenizer, texts, first=2) as sources:
-        assert (len(sources), sources.tokens) == (11, expected[:2])
+        assert (len(sources), sources.tokens, sources.longest) == (11, expected[:2], max(map(len, expected[:2])))
         assert sources[4] == expected[4]
         assert sources.tokens == expected[:5], "no more than the piece that has it"
         assert sources[3:9] == expected[3:9]
-        assert sources[:] == expected
-        limits = Limits(sources, lambda length: length + 1)
+        assert sources.has(11)
+        assert (sources[-1], sources[:-1]) == (expected[-1], expected[:-1])
+        limits = LimitsAhead(sources, lambda length: length + 1, source_room=100, room=100)
         assert limits[1:] == [len(tokens) + 1 for tokens in expected[1:]]
-        limits.room = max(map(len, expected)) - 1
-        with pytest.raises(Unexpected):
-            limits[:]
+        longest = max(map(len, expected))
+        for source_room, room in ((longest - 1, 100), (100, longest)):
+            with pytest.raises(Unexpected):
+                LimitsAhead(sources, lambda length: length + 1, source_room, room)[:]
 
 
-def test_a_failure_leaves_no_thread(translator: Translator, made: list[Ahead]) -> None:
-    with pytest.raises(KeyboardInterrupt), ahead(translator.tokenizers.source, ["a b"] * 500, first=1) as sources:
+def test_what_is_not_there_is_not_waited_for(translator: Translator, made: list[Ahead]) -> None:
+    started = threading.Event()
+
+    class Slow(Tokenizer):
+        def __init__(self) -> None: ...
+
+        def encode(self, texts: Any, threads: int = 0) -> list[list[int]]:
+            if len(texts) > 1:
+                started.wait(10)
+            return [[5, 2] for _ in texts]
+
+    with ahead(Slow(), ["a"] * 7, first=1) as sources:
+        assert (sources.has(1), sources.has(2)) == (True, False)
+        started.set()
+        sources.wait(7)
+        assert sources.has(7)
+
+
+def test_a_search_that_ends_early_leaves_no_thread(translator: Translator, made: list[Ahead]) -> None:
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt), ahead(translator.tokenizers.source, ["a b"] * 5_000, first=1) as sources:
         raise KeyboardInterrupt
-    assert all(future.cancelled() or future.done() for future in sources.coming)
+    assert threading.active_count() == before
+    assert any(piece.cancelled() for piece in sources.coming)

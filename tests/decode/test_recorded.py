@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from recording import check_recordable
 
 from regard.decode.blockwise import decode_blocks
 from regard.decode.recorded import KeptBench
@@ -107,3 +108,11 @@ def test_blocks_in_slots_that_stay_are_those_in_fresh_ones(tiny: Callable[..., T
             for (one,), other in zip(kept, fresh, strict=True):
                 assert (one.tokens, one.calls) == (other.tokens, other.calls)
                 assert one.score == pytest.approx(other.score, abs=1e-5)
+
+
+@torch.inference_mode()
+def test_a_gpu_can_record_a_step_of_blocks(tiny: Callable[..., Transformer]) -> None:
+    model = tiny(vocab=12, block_heads=3)
+    assert model.block_heads is not None
+    step = TransformerBlockStep(model, model.block_heads, [[5, 6, 2], [7, 2]])
+    check_recordable(KeptBench.of_blocks(step, 2, 16, 32, SearchOptions(1, 2, beam_size=1, banned=(0,))), sentences=2)

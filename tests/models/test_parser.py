@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from recording import check_recordable
 
 from regard.config import ParserModelConfig
+from regard.decode.recorded import KeptBench
+from regard.decode.state import SearchOptions
 from regard.models.parser import ParserStep, ParserTransformer
 from regard.nn.layout import Packed, Padded, Room
 
@@ -120,3 +123,10 @@ def test_without_the_next_word_it_is_the_transformer() -> None:
     for source, target in zip(SOURCES, TARGETS, strict=True):
         sides = torch.tensor([source]), Padded.of([len(source)]), torch.tensor([target]), Padded.of([len(target)])
         assert torch.equal(ours(*sides), theirs(*sides))
+
+
+@torch.inference_mode()
+def test_a_gpu_can_record_what_a_step_does() -> None:
+    options = SearchOptions(1, EOS, beam_size=2)
+    bench = KeptBench.of_search(ParserStep(parser(), SOURCES, beam=2), 4, source_room=16, room=32, options=options)
+    check_recordable(bench, sentences=3)
