@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -48,3 +50,31 @@ def test_a_corpus_that_is_missing_is_said_once(tmp_path: Path) -> None:
     assert result.returncode == 2
     assert result.stderr.count("is not here yet: regard data fetch multi30k-en-de") == 1
     assert not result.stdout
+
+
+def test_ctrl_c_saves_every_run_that_is_training(tmp_path: Path) -> None:
+    changes = {
+        "train.steps": 100_000,
+        "train.save_every": 100_000,
+        "train.report_every": 5,
+        "train.tensorboard": "false",
+    }
+    command = [
+        sys.executable, "-m", "regard", "reproduce", "set-max", "--rows", "rFF+Pool (max)", "--seeds", "2",
+        "--jobs", "2", "--out", "runs", *(f"--set={key}={value}" for key, value in changes.items()),
+    ]  # fmt: skip
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    ) as process:
+        for _ in range(600):
+            if len([log for log in tmp_path.glob("runs/*/log.jsonl") if log.read_text(encoding="utf-8")]) == 2:
+                break
+            time.sleep(0.1)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        said, complained = process.communicate(timeout=60)
+    assert process.returncode == 130, complained
+    assert "the same command goes on" in " ".join((said + complained).split())
+    assert "Traceback" not in complained
+    assert "leaked" not in complained
+    assert len(list(tmp_path.glob("runs/*/checkpoints/step-*"))) == 2

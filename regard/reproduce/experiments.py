@@ -13,6 +13,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
@@ -31,7 +32,7 @@ from rich.progress import (
 
 from regard.config import Recipe, flatten, resolve, to_dict
 from regard.data.pool import end_with_parent
-from regard.errors import RegardError
+from regard.errors import Interrupted, RegardError
 from regard.training.run import Run, write_atomically
 
 Result = dict[str, float]
@@ -186,7 +187,7 @@ def as_they_end(
 ) -> Iterator[tuple[Experiment, str]]:
     """Experiments as they end, each with an error or without; now and then `look` is shown those that are running."""
     context = multiprocessing.get_context("spawn")  # a forked process cannot use a GPU
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=begin) as pool:
+    with interruptible(), ProcessPoolExecutor(jobs, mp_context=context, initializer=begin) as pool:
         waiting: dict[Future[None], Experiment] = {pool.submit(one, each, measure): each for each in left}
         try:
             while waiting:
@@ -195,8 +196,26 @@ def as_they_end(
                     error = future.exception()
                     yield waiting.pop(future), "" if error is None else sentence(error)
                 look([each for future, each in waiting.items() if future.running()][:jobs])
-        finally:
+        except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                process.terminate()  # a run that is training saves its step first, and the pool waits for that
+            raise
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let Ctrl-C end what is inside, where the runs that are going on can save what they have, in a sentence."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted("Stopped. Runs that were training have saved their step; the same command goes on.") from None
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def begin() -> None:
