@@ -84,7 +84,9 @@ class LimitsAhead(Sequence[int]):
     def __getitem__(self, index: slice) -> list[int]: ...
     def __getitem__(self, index: int | slice) -> int | list[int]:
         if isinstance(index, slice):
-            return [self.of(len(source)) for source in self.sources[index]]
+            lengths = list(map(len, self.sources[index]))
+            known = {length: self.of(length) for length in set(lengths)}
+            return [known[length] for length in lengths]
         return self.of(len(self.sources[index]))
 
     def of(self, length: int) -> int:
