@@ -41,6 +41,14 @@ def test_a_run_on_sets_is_trained_and_looked_into(tmp_path: Path) -> None:
     assert Path(png).read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_short_run_on_sets_reports_its_last_step_and_counts_sets(tmp_path: Path) -> None:
+    """Though its recipe reports later than it ends."""
+    result = RUNNER.invoke(app, ["train", "set-max-regression", "--run", str(tmp_path / "run"), *TINY])
+    (line,) = (line for line in result.stderr.splitlines() if "  train  " in line)
+    assert line.startswith("step      3/3  train  loss ")
+    assert "sets per second" in line
+
+
 def test_a_run_on_sets_is_scored_again(tmp_path: Path) -> None:
     trained = call("train", "set-max-regression", "--run", tmp_path / "run", *TINY)
     told = call("evaluate", tmp_path / "run")

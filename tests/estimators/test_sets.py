@@ -126,7 +126,12 @@ def test_early_stopping_ends_and_keeps_the_best(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err == ""
     made.set_params(early_stopping=False, max_epochs=3, verbose=True).fit(X, y)
     assert made.n_iter_ == 3
-    assert "steps in" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "steps in" in told
+    assert "sets per second" in told
+    assert "token" not in told
+    SetTransformerClusterer(**BRIEF, n_clusters=2, verbose=True).fit(X)
+    assert "elements per second" in capsys.readouterr().err
 
 
 def test_attention_of_an_estimator_can_be_looked_at(clusterer: SetTransformerClusterer) -> None:
