@@ -39,6 +39,13 @@ def test_a_run_on_sets_is_trained_and_looked_into(tmp_path: Path) -> None:
     page, png = call("view", tmp_path / "run", "--number", 2, "--output", tmp_path, "--name", "second").split()
     assert Path(page).name == "second.html"
     assert Path(png).read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(RegardError, match="There is no test set 10: they are numbered from 0 to 9"):
+        call("view", tmp_path / "run", "--number", 10)
+
+
+def test_a_clustering_with_few_test_sets_draws_them_all(tmp_path: Path) -> None:
+    text = call("train", "set-clustering", "--run", tmp_path / "run", *TINY, "--set=data.test_sets=3")
+    assert "clusters.png" in text
 
 
 def test_a_short_run_on_sets_reports_its_last_step_and_counts_sets(tmp_path: Path) -> None:
