@@ -6,12 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from regard.cli import app
-from regard.cli.reproduce import SET_TABLES
+from regard.cli.reproduce import ROWS, SET_TABLES
+from regard.config import resolve, shipped
+from regard.config.set_tasks import ImageSetRecipe
 from regard.errors import RegardError
 from regard.reproduce.sets import TABLES
+from regard.reproduce.tables import choose
 
 RUNNER = CliRunner()
 TINY = [
@@ -35,6 +39,21 @@ def test_a_run_on_sets_is_trained_and_looked_into(tmp_path: Path) -> None:
     page, png = call("view", tmp_path / "run", "--number", 2, "--output", tmp_path, "--name", "second").split()
     assert Path(page).name == "second.html"
     assert Path(png).read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(RegardError, match="There is no test set 10: they are numbered from 0 to 9"):
+        call("view", tmp_path / "run", "--number", 10)
+
+
+def test_a_clustering_with_few_test_sets_draws_them_all(tmp_path: Path) -> None:
+    text = call("train", "set-clustering", "--run", tmp_path / "run", *TINY, "--set=data.test_sets=3")
+    assert "clusters.png" in text
+
+
+def test_a_short_run_on_sets_reports_its_last_step_and_counts_sets(tmp_path: Path) -> None:
+    """Though its recipe reports later than it ends."""
+    result = RUNNER.invoke(app, ["train", "set-max-regression", "--run", str(tmp_path / "run"), *TINY])
+    (line,) = (line for line in result.stderr.splitlines() if "  train  " in line)
+    assert line.startswith("step      3/3  train  loss ")
+    assert "sets per second" in line
 
 
 def test_a_run_on_sets_is_scored_again(tmp_path: Path) -> None:
@@ -68,6 +87,34 @@ def test_rows_of_a_table_are_added_to_those_that_are_there(tmp_path: Path) -> No
 def test_data_that_is_missing_is_said_once(tmp_path: Path) -> None:
     with pytest.raises(RegardError, match="reads Omniglot"):
         RUNNER.invoke(app, ["reproduce", "set-unique", "--out", str(tmp_path)], catch_exceptions=False)
+
+
+@pytest.mark.parametrize("table", ["set-unique", "set-inducing"])
+def test_a_folder_is_no_file(tmp_path: Path, table: str) -> None:
+    with pytest.raises(RegardError, match=r"^data\.path = .* is a folder: it should be Omniglot as an \.npz file"):
+        call("reproduce", table, "--out", tmp_path / "out", "--set", f"data.path={tmp_path}")
+    (tmp_path / "text").write_text("no images")
+    with pytest.raises(RegardError, match="is a file: it should be the folder of Flickr8k"):
+        call("reproduce", "set-anomaly", "--out", tmp_path / "out", "--set", f"data.path={tmp_path / 'text'}")
+    with pytest.raises(RegardError, match=r"is no Omniglot file: it should be an \.npz file"):
+        call("reproduce", table, "--out", tmp_path / "out", "--set", f"data.path={tmp_path / 'text'}")
+
+
+def test_no_table_lies_in_the_folder_of_a_recipe() -> None:
+    """`regard train NAME` and `regard reproduce NAME` in one place would write over each other."""
+    commands = get_command(app).commands["reproduce"].commands  # type: ignore[attr-defined]
+    for name in SET_TABLES:
+        (out,) = (option.default for option in commands[name].params if option.name == "out")
+        assert out == Path("runs/tables") / name
+        assert out not in {Path("runs") / resolve(recipe).name for recipe in shipped()}
+
+
+@pytest.mark.parametrize("name", list(SET_TABLES))
+def test_the_examples_of_every_table_are_right(name: str) -> None:
+    assert 0 < len(choose(TABLES[name].rows, ROWS[name], name)) < len(TABLES[name].rows)
+    needs = isinstance(resolve(TABLES[name].recipe), ImageSetRecipe)
+    told = " ".join(call("reproduce", name, "--help").split())
+    assert (f"reproduce {name} --set data.path=" in told) == needs
 
 
 def test_every_table_has_its_command() -> None:

@@ -219,6 +219,9 @@ def table_4(
     run_table(table4.Parsers(), stages, out, jobs, show)
 
 
+SetRows = Annotated[
+    str, typer.Option("--rows", metavar="NAMES", help="Only these rows or groups of rows, separated by commas.")
+]
 SET_TABLES = {  # what `--help` says of each: the tables themselves load torch
     "set-max": "Set Transformer, Table 1: the largest number of a set.",
     "set-unique": "Set Transformer, Table 2: counting unique characters. Needs --set data.path=OMNIGLOT.npz.",
@@ -234,18 +237,28 @@ AGAIN = """
     Every row is a run directory of its own in --out. The same command again goes on where it stopped, and does nothing
     twice; rows and seeds may be added. Shorter training by --set train.steps=N is said in the table.
 
-    Example:  regard reproduce NAME --jobs 4 --seeds 3
+    Examples:  regard reproduce NAME --jobs 4 --seeds 3
+
+    regard reproduce NAME --rows "ROWS"
 """
+ROWS = {  # an example: rows, or a group of them
+    "set-max": "SAB+PMA,rFF+Pool (max)", "set-unique": "SAB+PMA,rFF+Pool", "set-inducing": "ISAB,rFF+PMA",
+    "set-clustering": "ISAB16+PMA,supplement", "set-clustering-large": "ISAB32+PMA,rFF+Pool",
+    "set-points": "100,ISAB16+PMA, 1000", "set-anomaly": "SAB+PMA,rFF+Pool", "set-keychain": "any,SAB+PMA, both",
+}  # fmt: skip
+FILES = {  # whose data is not generated
+    "set-unique": "omniglot_28x28.npz", "set-inducing": "omniglot_28x28.npz", "set-anomaly": "flickr8k",
+}  # fmt: skip
 
 
 def add_set_table(name: str) -> None:
     """A command for one of the tables."""
 
     def command(
-        rows: Rows = "",
+        rows: SetRows = "",
         seeds: Seeds = 1,
         jobs: Jobs = 1,
-        out: Annotated[Path, OUT] = Path(f"runs/{name}"),
+        out: Annotated[Path, OUT] = Path(f"runs/tables/{name}"),  # runs/NAME may be that of a recipe
         sets: Sets = None,
         show: Show = False,
     ) -> None:
@@ -259,7 +272,8 @@ def add_set_table(name: str) -> None:
             check_data(planned[0].recipe)  # a file that is missing is missing for all rows
         run_table(table, [(planned, measure)], out, jobs, show, partial(draw, table))
 
-    command.__doc__ = SET_TABLES[name] + AGAIN.replace("NAME", name)
+    asked = f"{name} --set data.path={FILES[name]}" if name in FILES else name
+    command.__doc__ = SET_TABLES[name] + AGAIN.replace("NAME", asked).replace("ROWS", ROWS[name])
     app.command(name)(command)
 
 

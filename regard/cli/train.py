@@ -29,6 +29,8 @@ def train(
 
     regard train my.toml --set model.n_layers=3 --set train.steps=20000
 
+    regard train set-unique-characters --set data.path=omniglot_28x28.npz
+
     torchrun --nproc-per-node=4 --max-restarts=3 -m -- regard train my.toml --run runs/mine
     """
     resolved = resolve(recipe, sets or ())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
@@ -36,11 +36,12 @@ PARAMETERS = """
     encoder              what elements know of one another before pooling: "isab" by way of a few inducing points, for
                          sets of any size; "sab" each of each, for small ones; "rff" nothing; "rffp_mean", "rffp_max"
                          the set's mean or maximum (Deep Sets)
-    pooling              "pma" learns what to look at; "dotprod" learns one weight an element; "mean", "sum", "max"
+    pooling              "pma" learns what to look at; "dotprod" learns one weight an element; "mean", "sum", "max".
+                         What counts elements or adds them up needs "sum": the others do not know how many there are
     n_layers             of the encoder
     d_model, n_heads     width, and attention heads, which divide it
     n_inducing           inducing points of an isab
-    decoder_layers       SABs after pma
+    decoder_layers       SABs after pma; None, which clusterers begin with: one after pma, none after another pooling
     layer_norm           after each part of a block
     scale                scores are divided by the root of a head's width ("head") or of d_model ("width", the paper)
     dropout              of what pooling gives, in training
@@ -70,7 +71,7 @@ class SetEstimator(BaseEstimator):
     d_model: int = 64
     n_heads: int = 4
     n_inducing: int = 16
-    decoder_layers: int = 0  # SABs after pma
+    decoder_layers: int | None = 0  # SABs after pma; None: one, where there is pma
     layer_norm: bool = True
     scale: Literal["width", "head"] = "head"  # scores / √d_model as in the paper, or / √(d_model / n_heads)
     dropout: float = 0.0
@@ -136,6 +137,7 @@ class SetEstimator(BaseEstimator):
         return self.read(
             SetTransformerConfig, n_outputs=n_outputs, n_seeds=n_outputs if attends else 1,
             head_layers=0 if attends else 1,
+            decoder_layers=int(attends) if self.decoder_layers is None else self.decoder_layers,
         )  # fmt: skip
 
     def read(self, kind: type[Section], **more: Any) -> Section:
@@ -172,15 +174,20 @@ class SetEstimator(BaseEstimator):
     # --- saving ------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write a folder of safetensors and JSON, without pickle."""
+        """Write a folder of safetensors and JSON, without pickle.
+
+        The network is saved as it was fitted, whatever `set_params` has changed since. A numpy generator is no number:
+        in the place of one, random_state is saved as None.
+        """
         model, folder = self.fitted(), Path(path)
         arrays = {f"estimator/{name}": torch.from_numpy(np.asarray(getattr(self, name))) for name in self.ARRAYS}
         tensors = {f"model/{name}": tensor.cpu().contiguous() for name, tensor in weights(model).items()}
-        plain = {name: plainly(getattr(self, name)) for name in self.PLAIN}
-        params = {name: plainly(value) for name, value in self.get_params(deep=False).items()}
-        for name, value in params.items():
-            if not isinstance(value, (bool, int, float, str, type(None))):
-                raise RegardError(f"{name} = {value!r} cannot be saved: set {name} to a number or to text.")
+        record = {
+            "format": FORMAT, "regard": regard.__version__, "estimator": type(self).__name__,
+            "params": savable(self.get_params(deep=False)),
+            "fitted": {name: plainly(getattr(self, name)) for name in self.PLAIN},
+            "network": asdict(model.config), "n_outputs": model.n_outputs, "d_out": model.d_out,
+        }  # fmt: skip
         try:
             folder.mkdir(parents=True, exist_ok=True)
             new = folder / f".{FILES[1]}.new"
@@ -188,39 +195,71 @@ class SetEstimator(BaseEstimator):
             new.replace(folder / FILES[1])
         except (OSError, SafetensorError) as error:
             raise RegardError(f"The estimator could not be written to {folder}: {error}.") from error
-        record = {
-            "format": FORMAT, "regard": regard.__version__, "estimator": type(self).__name__, "params": params,
-            "fitted": plain, "n_outputs": model.n_outputs, "d_out": model.d_out,
-            "checksum": file_hash(folder / FILES[1]),
-        }  # fmt: skip
+        record["checksum"] = file_hash(folder / FILES[1])
         write_atomically(folder / FILES[0], json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
     @classmethod
     def load(cls, path: str | Path, device: str = "auto") -> Self:
         """An estimator as it was saved, on a device."""
         folder = Path(path)
-        try:
-            record = json.loads((folder / FILES[0]).read_text(encoding="utf-8"))
-            right = record["checksum"] == file_hash(folder / FILES[1])
-            tensors = load_file(folder / FILES[1]) if right else {}
-        except (OSError, ValueError, KeyError, SafetensorError):
-            raise RegardError(f"{folder} is not a saved estimator: it needs {FILES[0]} and {FILES[1]}.") from None
-        if not right:
-            raise RegardError(f"{folder / FILES[1]} is not the file that was saved: its checksum does not match.")
+        record = read_record(folder)
         if record["format"] != FORMAT:
             raise RegardError(f"{folder} has format {record['format']}; this version of regard reads {FORMAT}.")
         if record["estimator"] != cls.__name__:
             raise RegardError(f"{folder} holds a {record['estimator']}: open it with {record['estimator']}.load.")
+        tensors = load_file(folder / FILES[1])
+        try:
+            made = cls.restored(record, tensors)
+        except (KeyError, TypeError, AttributeError, RegardError):
+            raise damaged(folder) from None
+        made.model_ = made.model_.to(pick(device)).eval()
+        return made
+
+    @classmethod
+    def restored(cls, record: dict[str, Any], tensors: dict[str, Tensor]) -> Self:
+        """From what was saved: the parameters, the fitted attributes and the network."""
         made = cls(**record["params"])
         for name in cls.ARRAYS:
             setattr(made, name, tensors.pop(f"estimator/{name}").numpy())
         for name in cls.PLAIN:
             value = record["fitted"][name]
             setattr(made, name, np.array(value) if name == "classes_" else value)
-        model = SetTransformer(made.config(record["n_outputs"]), made.n_features_in_, record["d_out"])
-        copy_weights(model, {name.removeprefix("model/"): tensor for name, tensor in tensors.items()})
-        made.model_ = model.to(pick(device)).eval()
+        told = record.get("network")  # earlier versions did not save it
+        config = read_section(SetTransformerConfig, told) if told else made.config(record["n_outputs"])
+        made.model_ = SetTransformer(config, made.n_features_in_, record["d_out"])
+        copy_weights(made.model_, {name.removeprefix("model/"): tensor for name, tensor in tensors.items()})
         return made
+
+
+def savable(params: dict[str, Any]) -> dict[str, Any]:
+    """Parameters as JSON has them."""
+    values = {name: plainly(value) for name, value in params.items()}
+    if isinstance(values.get("random_state"), (np.random.Generator, np.random.RandomState)):
+        values["random_state"] = None
+    for name, value in values.items():
+        if not isinstance(value, (bool, int, float, str, type(None))):
+            raise RegardError(f"{name} = {value!r} cannot be saved: set {name} to a number or to text.")
+    return values
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """What a saved estimator says of itself, with the weights found as they were saved."""
+    try:
+        text, checksum = (folder / FILES[0]).read_bytes(), file_hash(folder / FILES[1])
+    except OSError:
+        raise RegardError(f"{folder} is not a saved estimator: it needs {FILES[0]} and {FILES[1]}.") from None
+    try:
+        record: dict[str, Any] = json.loads(text)
+        saved, _, _ = (record[key] for key in ("checksum", "format", "estimator"))
+    except (ValueError, KeyError, TypeError):
+        raise damaged(folder) from None
+    if saved != checksum:
+        raise RegardError(f"{folder / FILES[1]} is not the file that was saved: its checksum does not match.")
+    return record
+
+
+def damaged(folder: Path) -> RegardError:
+    return RegardError(f"{folder / FILES[0]} is damaged: save the estimator again, or take another copy of it.")
 
 
 def moments(rows: np.ndarray, wanted: bool) -> tuple[np.ndarray, np.ndarray]:

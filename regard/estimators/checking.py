@@ -34,6 +34,9 @@ def checked_count(n_sets: int, y: Any) -> np.ndarray:
     """The targets as an array with a row for each set."""
     if y is None:
         raise InputError("y is missing: give one target for each set.")
+    if np.ma.is_masked(y):
+        row = int(np.argwhere(np.ma.getmaskarray(y))[0][0])
+        raise InputError(f"The target of set {row} is masked: remove the set, or fill the value.")
     try:
         target = np.asarray(y)
     except ValueError:
@@ -68,6 +71,7 @@ def checked_labels(n_sets: int, y: Any) -> np.ndarray:
         labels = labels[:, 0]
     if labels.ndim != 1:
         raise InputError(f"The labels have shape {labels.shape}: a classification needs one label for each set.")
+    check_kinds(labels, y)
     if labels.dtype == object and all(isinstance(label, str) for label in labels):
         labels = labels.astype(str)
     if labels.dtype.kind == "f" and np.isfinite(labels).all() and (labels == np.round(labels)).all():
@@ -78,5 +82,29 @@ def checked_labels(n_sets: int, y: Any) -> np.ndarray:
             "for other numbers use SetTransformerRegressor."
         )
     if len(np.unique(labels)) < 2:
-        raise InputError(f"All labels are {labels[0]!r}: a classification needs at least two classes.")
+        raise InputError(f"All labels are {labels[:1].tolist()[0]!r}: a classification needs at least two classes.")
     return labels
+
+
+def check_kinds(labels: np.ndarray, y: Any) -> None:
+    """Refuse labels that are missing, and words beside numbers, which numpy would make words of.
+
+    labels: what numpy made of y
+    """
+    if labels.dtype.kind == "f":
+        values = labels.tolist()
+    elif labels.dtype.kind in "UO":
+        values = np.asarray(y, dtype=object).reshape(len(labels)).tolist()
+    else:
+        return
+    first: dict[str, int] = {}  # of each kind, the row it comes in first
+    for row, label in enumerate(values):
+        if label is None or (isinstance(label, (float, np.floating)) and np.isnan(label)):
+            raise InputError(f"The label of set {row} is {label}: remove the set, or give it a label.")
+        first.setdefault("word" if isinstance(label, str) else "other", row)
+    if len(first) > 1:
+        a, b = sorted(first.values())
+        raise InputError(
+            f"Set {a} has the label {values[a]!r} and set {b} the label {values[b]!r}: give strings for all sets, or "
+            "numbers for all."
+        )

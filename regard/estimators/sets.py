@@ -99,11 +99,12 @@ class SetTransformerClusterer(ClusterMixin, SetEstimator):
     """Amortised clustering (*Set Transformer*, §5.3): a network that looks at a set and gives the mixture of Gaussians
     its elements come from. Learned from many sets, it clusters a new one in a single pass.
 
-    Clusters of different sets have nothing to do with each other.
+    `n_clusters` is how many Gaussians the mixture of every set has. Clusters of different sets have nothing to do with
+    each other.
     """
 
     n_clusters: int = 8
-    decoder_layers: int = 1
+    decoder_layers: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """X: arrays (n_i, d), one for each set. y is ignored: nobody says which clusters there are."""

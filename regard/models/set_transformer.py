@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from regard.config.sets import SetTransformerConfig
 from regard.nn.dropout import dropout
 from regard.nn.layout import Layout, Padded
-from regard.nn.sets import ISAB, PMA, RFF, SAB, BlockOptions, DotprodPool, Pool, RFFp, Row
+from regard.nn.sets import ISAB, PMA, RFF, SAB, BlockOptions, DotprodPool, Pool, RFFp, Row, check_fit
 
 
 class RowLayer(RFF):
@@ -53,6 +53,7 @@ class SetTransformer(nn.Module):
 
     def encode(self, x: Tensor, layout: Layout) -> Tensor:
         """x: (…, d_in) → (…, D), both in `layout`: every element seen among the others of its set."""
+        check_fit(x, layout)
         x = layout.cleared(x)
         for layer in self.encoder:
             x = layer(x, layout)

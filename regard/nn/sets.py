@@ -22,14 +22,15 @@ NaN. Blocks used by themselves want `layout.cleared(x)` first where that may hap
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple, TypedDict, Unpack
+from typing import NamedTuple, TypedDict, TypeVar, Unpack
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.errors import InputError
 from regard.nn import kernels
 from regard.nn.attention import Attending
 from regard.nn.layout import Layout, Packed
@@ -40,6 +41,25 @@ from regard.nn.residual import LayerNorm
 NORM_EPS = 1e-5  # the released code's LayerNorm
 WASTE = 2  # a rectangle may have this many times the real positions; sets of more uneven sizes are grouped
 SMALL = 2**14  # positions of a rectangle whose padding is not worth the grouping
+Choice = TypeVar("Choice")
+
+
+def pick(name: str, value: str, choices: Mapping[str, Choice]) -> Choice:
+    """What a word stands for."""
+    if value not in choices:
+        raise InputError(f"{name} = {value!r} must be one of {', '.join(choices)}.")
+    return choices[value]
+
+
+def check_fit(x: Tensor, layout: Layout) -> None:
+    """Refuse a tensor that lies otherwise than its layout says. Known from shapes, without asking the device."""
+    shape = layout.mask.shape if layout.offsets is None else layout.positions.shape
+    if x.shape[:-1] != shape:
+        raise InputError(
+            f"A tensor of shape {tuple(x.shape)} does not fit its layout: of these sets it must have the shape "
+            f"({', '.join(map(str, shape))}, d)."
+        )
+
 
 # --- attention over sets ---------------------------------------------------------------------------------
 
@@ -101,9 +121,11 @@ class SetAttention(Gathering):
     """Multihead attention of X to Y with the residual of the released code: X W_q + Multihead(X, Y, Y), no W_o."""
 
     def __init__(self, d_in: int, d_memory: int, d_model: int, n_heads: int, scale: str) -> None:
+        if n_heads < 1 or d_model % n_heads:
+            raise InputError(f"d_model = {d_model} is not a multiple of n_heads = {n_heads}: change one of them.")
         super().__init__(n_heads, d_model // n_heads)
         # Attention divides by √d_head. To divide by √d_model instead, shorten the queries.
-        self.sharpness = {"head": 1.0, "width": math.sqrt(self.d_head / d_model)}[scale]
+        self.sharpness = pick("scale", scale, {"width": math.sqrt(self.d_head / d_model), "head": 1.0})
         self.w_q = Row(d_in, d_model)
         self.w_k = nn.Linear(d_memory, d_model)
         self.w_v = nn.Linear(d_memory, d_model)
@@ -192,13 +214,15 @@ class MAB(nn.Module):
         residual: str = "projected",
     ) -> None:
         super().__init__()
-        self.attn = RESIDUALS[residual](d_in, d_memory, d_model, n_heads, scale)
+        self.attn = pick("residual", residual, RESIDUALS)(d_in, d_memory, d_model, n_heads, scale)
         self.attn_norm = LayerNorm(d_model, eps=NORM_EPS) if layer_norm else nn.Identity()
         self.feed_forward = Row(d_model, d_model)
         self.feed_forward_norm = LayerNorm(d_model, eps=NORM_EPS) if layer_norm else nn.Identity()
 
     def forward(self, x: Tensor, layout: Layout, memory: Tensor, memory_layout: Layout) -> Tensor:
         """x: (…, d_in) in `layout`   memory: (…, d_memory) in `memory_layout`   → (…, D) in `layout`."""
+        check_fit(x, layout)
+        check_fit(memory, memory_layout)
         h = self.attn_norm(self.attn(x, layout, memory, memory_layout))
         # Not `linear_relu`: the sum hands one gradient to both of its terms.
         return self.feed_forward_norm(h + self.feed_forward(h).relu())
@@ -308,10 +332,11 @@ class RFFp(nn.Module):
         super().__init__()
         self.own = Row(d_in, d_out)  # Γ
         self.others = Row(d_in, d_out, bias=False)  # Λ
-        self.pool, self.activation = POOLS[pool], ACTIVATIONS[activation]
+        self.pool, self.activation = pick("pool", pool, POOLS), pick("activation", activation, ACTIVATIONS)
 
     def forward(self, x: Tensor, layout: Layout) -> Tensor:
         """x: (…, d_in) → (…, d_out), both in `layout`."""
+        check_fit(x, layout)
         pooled = self.others(self.pool(x, layout))  # (B, d_out)
         return self.activation(self.own(x) - layout.spread(pooled))
 
@@ -340,10 +365,11 @@ class Pool(nn.Module):
 
     def __init__(self, kind: str) -> None:
         super().__init__()
-        self.pool = POOLS[kind]
+        self.pool = pick("kind", kind, POOLS)
 
     def forward(self, x: Tensor, layout: Layout) -> Tensor:
         """x: (…, D) in `layout` → (B, 1, D)."""
+        check_fit(x, layout)
         return self.pool(x, layout)[:, None]
 
 
@@ -357,5 +383,6 @@ class DotprodPool(Gathering):
 
     def forward(self, x: Tensor, layout: Layout) -> Tensor:
         """x: (…, D) in `layout` → (B, 1, D)."""
+        check_fit(x, layout)
         seeds, few = for_each_set(self.seed.to(x.dtype), layout)
         return few.pad(self.context(seeds, few, torch.cat([x, x], dim=-1), layout))

@@ -33,6 +33,7 @@ from rich.progress import (
 from regard.config import Recipe, flatten, resolve, to_dict
 from regard.data.pool import end_with_parent
 from regard.errors import Interrupted, RegardError
+from regard.training.progress import show
 from regard.training.run import Run, write_atomically
 
 Result = dict[str, float]
@@ -169,7 +170,7 @@ def carry_out(experiments: Sequence[Experiment], measure: Measure, jobs: int, co
             progress.advance(bar)
             if experiment.run in inside:
                 progress.remove_task(inside.pop(experiment.run))
-            outcome = error or ", ".join(f"{key} {value:,.2f}" for key, value in (experiment.result or {}).items())
+            outcome = error or ", ".join(f"{key} {show(value)}" for key, value in (experiment.result or {}).items())
             progress.console.print(f"{experiment.row}, seed {experiment.seed}: {outcome}", highlight=False)
             if error:
                 failures.append(f"{experiment.row}, seed {experiment.seed}: {error}")

@@ -64,7 +64,8 @@ def choose(rows: Sequence[AnyRow], names: str, table: str) -> list[AnyRow]:
         fitting = [name for name in known if rest == name or rest.startswith(f"{name},")]
         name = max(fitting, key=len) if fitting else rest.partition(",")[0].strip()
         if name not in known:
-            raise RegardError(f"{table} has no row or group {name}; there are {', '.join(sorted(known))}.")
+            quoted = ", ".join(f'"{one}"' for one in sorted(known))  # a name may have a comma in it
+            raise RegardError(f"{table} has no row or group {name}; there are {quoted}.")
         wanted.add(name)
         rest = rest[len(name) :].lstrip(", ")
     return [row for row in rows if not wanted or row.name in wanted or row.group in wanted]

@@ -38,6 +38,10 @@ class ArrayBatch:
 class Objective(Protocol):
     """What the output of a network means."""
 
+    @property
+    def unit(self) -> str:
+        """What a term of the loss is of: sets, elements."""
+
     def terms(self, lengths: np.ndarray) -> int:
         """How many terms the loss of sets of these sizes has."""
 
@@ -50,6 +54,7 @@ class Regression:
     """Squared or absolute error of each number, one row of them a set."""
 
     absolute: bool = False
+    unit: ClassVar[str] = "sets"
 
     def terms(self, lengths: np.ndarray) -> int:
         return len(lengths)
@@ -63,6 +68,8 @@ class Regression:
 class Classification:
     """Cross-entropy of the one class a set belongs to."""
 
+    unit: ClassVar[str] = "sets"
+
     def terms(self, lengths: np.ndarray) -> int:
         return len(lengths)
 
@@ -73,6 +80,8 @@ class Classification:
 @dataclass(frozen=True)
 class Clustering:
     """Negative log-likelihood of the elements under the set's mixture of Gaussians (*Set Transformer*, §5.3)."""
+
+    unit: ClassVar[str] = "elements"
 
     def terms(self, lengths: np.ndarray) -> int:
         return max(1, int(lengths.sum()))
@@ -102,6 +111,10 @@ class ArrayTask:
     @property
     def d_model(self) -> int:
         return self.model.config.d_model
+
+    @property
+    def unit(self) -> str:
+        return self.objective.unit
 
     @property
     def extent(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -89,6 +90,8 @@ def build(recipe: LabelRecipe, vocabulary: Vocabulary) -> Labeller:
 
 class LabelTask:
     """One recipe's texts and model."""
+
+    unit: ClassVar[str] = "tokens"
 
     def __init__(
         self, recipe: LabelRecipe, vocabulary: Vocabulary, train: Sequence[Example], valid: Sequence[Example]

@@ -107,7 +107,7 @@ def described(answer: Any) -> str:
 def draw_clusterings(model: SetModel, path: Path, count: int = 10) -> None:
     """The first test sets with the centres and covariances that were found, and those that are true (Figure 4): `path`,
     and beside it the same as SVG."""
-    sets = model.test_sets(range(count))
+    sets = model.test_sets(range(min(count, model.n_test_sets)))
     found, _ = model.attend(sets)
     panels = []
     for row, mixture in enumerate(found):

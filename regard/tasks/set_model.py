@@ -44,14 +44,17 @@ class SetModel:
         return self.task.answers(self.output(batch), batch.layout)
 
     def test_sets(self, numbers: Sequence[int]) -> Sets:
-        """Held-out sets by number."""
-        stream = self.task.stream("test")
-        count = stream.source.count
+        """Held-out sets by number, of those that the model is scored on."""
+        count = self.n_test_sets
         for number in numbers:
-            if number < 0 or (count is not None and number >= count):
-                last = "on" if count is None else f"to {count - 1}"
-                raise RegardError(f"There is no test set {number}: they are numbered from 0 {last}.")
-        return stream.take(np.array(numbers)).trimmed()
+            if not 0 <= number < count:
+                raise RegardError(f"There is no test set {number}: they are numbered from 0 to {count - 1}.")
+        return self.task.stream("test").take(np.array(numbers)).trimmed()
+
+    @property
+    def n_test_sets(self) -> int:
+        count = self.task.stream("test").source.count
+        return self.recipe.data.test_sets if count is None else min(count, self.recipe.data.test_sets)
 
     def score(self, split: str = "test") -> Scores:
         data = self.recipe.data

@@ -41,6 +41,7 @@ class SetBatch:
 class SetTask(ABC, Generic[R]):
     """One recipe's sets and model. Files are read when their sets are asked for."""
 
+    unit: ClassVar[str] = "sets"
     spatial: ClassVar[bool] = False  # whether elements are points of a space that can be drawn
 
     def __init__(self, recipe: R) -> None:

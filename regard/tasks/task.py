@@ -56,6 +56,10 @@ class Task(Protocol[B]):
         """How much there is to learn from, in words: 29,000 pairs, 8,000 subwords."""
 
     @property
+    def unit(self) -> str:
+        """What `n_tokens` counts, in words: tokens, sets."""
+
+    @property
     def fingerprints(self) -> dict[str, str]:
         """What training depends on beside the recipe, by name; a resumed run must find it unchanged."""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypeAlias
+from typing import Any, ClassVar, Generic, TypeAlias
 
 import numpy as np
 import torch
@@ -156,6 +156,8 @@ def arrange(flat: np.ndarray, lengths: np.ndarray, layout: str) -> tuple[Tensor,
 
 class PairTask(ABC, Generic[B]):
     """One recipe's corpora and model. What a batch of them is, and its loss, its kinds say."""
+
+    unit: ClassVar[str] = "tokens"
 
     def __init__(self, recipe: AnyPairRecipe, tokenizers: TokenizerPair, train: Pairs, valid: Corpus) -> None:
         self.recipe, self.tokenizers, self.valid_corpus = recipe, tokenizers, valid

@@ -82,7 +82,7 @@ class Loop(Generic[B]):
         began, first = time.perf_counter(), self.progress.step
         with (
             self.watching(),  # first: whoever sees the log begin may interrupt
-            Display(self.run, first, self.config.steps, self.console, self.config.tensorboard) as display,
+            Display(self.run, first, self.config, self.console, self.task.unit) as display,
             self.writer,
             ahead(self.updates(), self.device) as updates,
         ):
@@ -134,9 +134,11 @@ class Loop(Generic[B]):
         rate = self.update(update.batches, step, update.n_tokens)
         self.progress.step, self.progress.place = step, update.place
         display.advance(step, update.n_tokens)
-        if step % config.report_every == 0:
-            loss = float(self.unreported) / config.report_every
-            self.unreported.zero_()
+        since = step % config.report_every or config.report_every  # steps since the last report
+        if since == config.report_every or step == config.steps:
+            loss = float(self.unreported) / since
+            if since == config.report_every:  # else a run that is extended has the rest of them to come
+                self.unreported.zero_()
             if not math.isfinite(loss):
                 raise Diverged(diverged(step, loss, rate, self.run))
             display.report("train", step, {"loss": loss, "learning_rate": rate, **display.speed()})

@@ -12,6 +12,7 @@ from typing import Any, Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from regard.config import TrainConfig
 from regard.training import ranks
 from regard.training.run import Run
 
@@ -19,20 +20,21 @@ from regard.training.run import Run
 class Display:
     """Progress of one run, and its log: `log.jsonl` and TensorBoard."""
 
-    def __init__(self, run: Run, first: int, total: int, console: Console, tensorboard: bool) -> None:
-        """Steps `first` to `total`; what was logged after `first` is forgotten, since it comes again."""
+    def __init__(self, run: Run, first: int, config: TrainConfig, console: Console, unit: str) -> None:
+        """Steps `first` to the last; what was logged after `first` is forgotten, since it comes again. `unit`: of what
+        so many are learned from in a second."""
         self.silent = not ranks.first()
         if not self.silent:
             run.rewind(first)
-        self.run, self.total, self.console = run, total, console
+        self.run, self.total, self.console, self.unit = run, config.steps, console, unit
         self.bar = Progress(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
             TextColumn("{task.fields[loss]}  {task.fields[speed]}"),
             TimeElapsedColumn(), TextColumn("so far,"), TimeRemainingColumn(), TextColumn("left"),
             console=console, disable=self.silent or not console.is_terminal,
         )  # fmt: skip
-        self.task = self.bar.add_task("training", total=total, completed=first, loss="", speed="")
-        self.writer = open_tensorboard(run, first, console) if tensorboard and not self.silent else None
+        self.task = self.bar.add_task("training", total=self.total, completed=first, loss="", speed="")
+        self.writer = open_tensorboard(run, first, console) if config.tensorboard and not self.silent else None
         self.tokens, self.since = 0, time.perf_counter()
         self.last = self.since  # when the last step ended
         self.worked = 0.0  # seconds of steps since the last report
@@ -54,12 +56,12 @@ class Display:
         self.bar.update(self.task, completed=step)
 
     def speed(self) -> dict[str, float]:
-        """Target tokens a second and seconds of training since the last call."""
+        """Target tokens, or what else the loss has terms of, a second; and seconds of training since the last call."""
         now = time.perf_counter()
         speed = self.tokens / max(now - self.since, 1e-9)
         seconds = self.worked + now - self.since
         self.tokens, self.since, self.last, self.worked = 0, now, now, 0.0
-        return {"tokens_per_second": speed, "seconds": seconds}
+        return {f"{self.unit}_per_second": speed, "seconds": seconds}
 
     def pause(self) -> None:
         """Leave what was done since the last step (validation, saving) out of the speed and the seconds."""
@@ -75,10 +77,9 @@ class Display:
         if self.writer:
             for name, value in values.items():
                 self.writer.add_scalar(f"{kind}/{name}", value, step)
-        if "tokens_per_second" in values:
-            self.bar.update(
-                self.task, loss=f"loss {values['loss']:.3f}", speed=f"{values['tokens_per_second']:,.0f} tok/s"
-            )
+        if (speed := values.get(f"{self.unit}_per_second")) is not None:
+            unit = "tok" if self.unit == "tokens" else self.unit
+            self.bar.update(self.task, loss=f"loss {values['loss']:.3f}", speed=f"{speed:,.0f} {unit}/s")
         if kind == "valid" or not self.console.is_terminal:
             told = {name: value for name, value in values.items() if name != "seconds"}  # the speed says it
             shown = "  ".join(f"{name.replace('_', ' ')} {show(value)}" for name, value in told.items())

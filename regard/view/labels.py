@@ -11,6 +11,7 @@ ENCODER_SELF = "Encoder self-attention"
 DECODER_SELF = "Decoder self-attention"
 CROSS = "Cross-attention"
 SELF = "Self-attention"
+KINDS = (ENCODER_SELF, DECODER_SELF, CROSS, SELF)
 
 # Embeddings, overrides and isolates reorder their surroundings. The plain marks (U+200E, U+200F) and the
 # joiners (U+200C, U+200D) are left alone: ordinary Arabic, Persian and emoji need them.

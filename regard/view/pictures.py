@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from regard.view.drawing import BLEU, GRID, INK, MUTED, TRAIN, VALID, font, save, short_label, tidy
-from regard.view.labels import CROSS, as_read, group_of, layer_of, visible
+from regard.view.labels import CROSS, KINDS, as_read, group_of, layer_of, visible
 from regard.view.maps import AttentionMap, AttentionView
 from regard.view.terminal import cell_width
 
@@ -53,7 +53,7 @@ def attention_png(view: AttentionView, path: Path, name: str | None = None) -> N
                     (sizes.side + head * sizes.panel_width) / width,
                     (top - sizes.panel_height + sizes.below + 0.12) / height,
                     (sizes.panel_width - 0.18) / width,
-                    (sizes.panel_height - sizes.below - 0.42) / height,
+                    (sizes.panel_height - sizes.below - 0.12 - sizes.above) / height,
                 )
             )
             _draw_head(axes, one, head, sizes)
@@ -77,6 +77,7 @@ class _Sizes:
     below: float  # those below it
     panel_width: float
     panel_height: float
+    above: float  # a panel: its title, and the line of a path
     width: float
     height: float
     caption: list[_Line]
@@ -98,11 +99,13 @@ class _Sizes:
         if min(n_heads, q_tokens, k_tokens) == 0:
             raise ValueError("there is nothing to draw: the attention maps have no heads or no tokens")
         side, below = _label_inches(maps)
-        panel_width, panel_height = max(k_tokens * cell, 1.2) + 0.18, max(q_tokens * cell, 0.8) + below + 0.42
+        panel_width = max(k_tokens * cell, 1.2) + 0.18
         width = max(n_heads * panel_width + side + 0.5, _LEAST_WIDTH)
+        above = 0.3 + (_line_inches(_title_points(width)) if any(_path(one) for one in maps) else 0.0)
+        panel_height = max(q_tokens * cell, 0.8) + below + 0.12 + above
         caption = _caption(view, maps, width, _every(cell))
         height = len(maps) * panel_height + _header(caption)
-        return cls(cell, side, below, panel_width, panel_height, width, height, caption)
+        return cls(cell, side, below, panel_width, panel_height, above, width, height, caption)
 
     @property
     def every(self) -> int:
@@ -133,13 +136,13 @@ def _line_inches(points: float) -> float:
 
 def _caption(view: AttentionView, maps: Sequence[AttentionMap], width: float, every: int) -> list[_Line]:
     """What stands above the panels, in lines that the picture has room for."""
-    kinds = ", ".join(dict.fromkeys(group_of(one.name) for one in maps))
+    kinds = dict.fromkeys(group_of(one.name) for one in maps if not _path(one))
     darkest = "1" if every == 1 else "as each panel says"
     legend = f"Rows are queries (what looks), columns are keys (what is looked at). White is 0, darkest is {darkest}."
     if any(label.startswith("·") for one in maps for label in [*as_read(one.rows), *as_read(one.columns)]):
         legend += " ·letters go on with a word."
     parts = [
-        (f"{view.title} · {kinds}", 12.0, INK, "bold", 2),
+        (" · ".join([view.title, *([", ".join(kinds)] if kinds else [])]), 12.0, INK, "bold", 2),
         *((text, 9.0, INK, "normal", 2) for text in _sentences(view, (width - 0.4) * 72 / (9.0 * _LETTER["normal"]))),
         (legend, 8.0, MUTED, "normal", 3),
     ]
@@ -164,7 +167,7 @@ def _wrapped(text: str, cells: float, most: int) -> list[str]:
     """Lines of about so many cells; what is more than `most` of them ends in an ellipsis."""
     shown = visible(text)
     letters = max(8, int(cells * len(shown) / max(1, cell_width(shown))))
-    return textwrap.wrap(shown, letters, max_lines=most, placeholder=" …")
+    return textwrap.wrap(shown, letters, max_lines=most, placeholder=" …", break_on_hyphens=False)
 
 
 def loss_curve_png(records: Sequence[Mapping[str, float | str]], path: Path, title: str) -> None:
@@ -246,11 +249,26 @@ def _draw_head(axes: Axes, one: AttentionMap, head: int, sizes: _Sizes) -> None:
     for spine in axes.spines.values():
         spine.set_color(GRID)
     title = f"head {head}"
-    if head == 0:
+    path = _path(one)
+    if head == 0 and not path:
         title = f"{layer_of(one.name) or short_label(one.name, 24)} · {title}"
     if every > 1:
         title = f"{title} · darkest {darkest:.2g}"
-    axes.set_title(title, fontsize=8.5 * _larger(sizes.width, 1.8), loc="left", pad=3, color=MUTED, parse_math=False)
+    if head == 0 and path:  # in a line of its own, over the other heads
+        points = _title_points(sizes.width)
+        title = (
+            f"{short_label(path, int((sizes.width - sizes.side - 0.2) * 72 / (points * _LETTER['normal'])))}\n{title}"
+        )
+    axes.set_title(title, fontsize=_title_points(sizes.width), loc="left", pad=3, color=MUTED, parse_math=False)
+
+
+def _path(one: AttentionMap) -> str:
+    """The module path of an attention that has no name of its own, as those of sets; it is too long for a panel."""
+    return one.name if "." in one.name and group_of(one.name) not in KINDS else ""
+
+
+def _title_points(width: float) -> float:
+    return 8.5 * _larger(width, 1.8)
 
 
 def _label_inches(maps: list[AttentionMap]) -> tuple[float, float]:

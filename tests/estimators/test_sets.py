@@ -126,7 +126,12 @@ def test_early_stopping_ends_and_keeps_the_best(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err == ""
     made.set_params(early_stopping=False, max_epochs=3, verbose=True).fit(X, y)
     assert made.n_iter_ == 3
-    assert "steps in" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "steps in" in told
+    assert "sets per second" in told
+    assert "token" not in told
+    SetTransformerClusterer(**BRIEF, n_clusters=2, verbose=True).fit(X)
+    assert "elements per second" in capsys.readouterr().err
 
 
 def test_attention_of_an_estimator_can_be_looked_at(clusterer: SetTransformerClusterer) -> None:
@@ -194,9 +199,65 @@ def test_what_cannot_be_loaded_or_saved_is_explained(tmp_path: Path) -> None:
     weights.write_bytes(weights.read_bytes()[:-1] + b"x")
     with pytest.raises(RegardError, match="checksum does not match"):
         SetTransformerRegressor.load(tmp_path / "model")
-    made.set_params(random_state=np.random.RandomState(0))
-    with pytest.raises(RegardError, match=r"random_state = RandomState.* cannot be saved: set random_state to"):
+    made.set_params(n_heads=[2])
+    with pytest.raises(RegardError, match=r"n_heads = \[2\] cannot be saved: set n_heads to"):
         made.save(tmp_path / "model")
+
+
+@pytest.mark.parametrize("change", [{"n_heads": 4}, {"pooling": "max"}, {"d_model": 16}, {"encoder": "rff"}])
+def test_what_is_saved_is_the_network_that_was_fitted(tmp_path: Path, change: dict[str, Any]) -> None:
+    """Parameters that were set after `fit` are for the next one."""
+    X, y = numbers(10)
+    made = SetTransformerRegressor(**BRIEF).fit(X, y).set_params(**change)
+    made.save(tmp_path / "model")
+    again = SetTransformerRegressor.load(tmp_path / "model", device="cpu")
+    assert np.array_equal(again.predict(X), made.predict(X))
+    assert again.get_params() == made.get_params()
+
+
+def test_estimators_of_earlier_versions_are_loaded(tmp_path: Path) -> None:
+    """They have no network in their record: it follows from the parameters."""
+    X, y = numbers(10)
+    made = SetTransformerRegressor(**BRIEF).fit(X, y)
+    made.save(tmp_path)
+    record = json.loads((tmp_path / "estimator.json").read_text())
+    del record["network"]
+    (tmp_path / "estimator.json").write_text(json.dumps(record))
+    assert np.array_equal(SetTransformerRegressor.load(tmp_path, device="cpu").predict(X), made.predict(X))
+
+
+@pytest.mark.parametrize("chance", [np.random.RandomState(0), np.random.default_rng(0)])
+def test_a_model_that_was_fitted_by_a_generator_can_be_saved(tmp_path: Path, chance: Any) -> None:
+    X, y = numbers(10)
+    made = SetTransformerRegressor(**{**BRIEF, "random_state": chance}).fit(X, y)
+    made.save(tmp_path)
+    again = SetTransformerRegressor.load(tmp_path, device="cpu")
+    assert again.random_state is None
+    assert np.array_equal(again.predict(X), made.predict(X))
+
+
+def test_a_damaged_record_is_called_damaged(tmp_path: Path) -> None:
+    X, y = numbers(10)
+    SetTransformerRegressor(**BRIEF).fit(X, y).save(tmp_path)
+    path = tmp_path / "estimator.json"
+    whole = json.loads(path.read_text())
+    needed = ("checksum", "format", "estimator", "params", "fitted", "d_out")
+    less = [{key: value for key, value in whole.items() if key != left} for left in needed]
+    wrong = [{**whole, "params": {"depth": 3}}, {**whole, "fitted": {}}, {**whole, "d_out": 7}, []]
+    for text in ("", path.read_text()[:100], "\xff", *map(json.dumps, [*less, *wrong])):
+        path.write_text(text, encoding="latin-1")
+        with pytest.raises(RegardError, match=r"estimator\.json is damaged: save"):
+            SetTransformerRegressor.load(tmp_path)
+
+
+def test_a_clusterer_may_pool_in_every_way() -> None:
+    X, _ = blobs(4)
+    for pooling, layers in (("max", 0), ("pma", 1)):
+        made = SetTransformerClusterer(**BRIEF, n_clusters=2, pooling=pooling).fit(X)
+        assert len(made.model_.decoder) == layers
+        assert made.get_params()["decoder_layers"] is None
+    with pytest.raises(RegardError, match=r'decoder_layers = 1 needs pooling = "pma"'):
+        SetTransformerClusterer(**BRIEF, pooling="max", decoder_layers=1).fit(X)
 
 
 # --- bad input -------------------------------------------------------------------------------------------
@@ -217,6 +278,8 @@ BAD_SETS: list[tuple[Any, str]] = [
     ([np.ones((2, 3)), [["a", "b", "c"]]], "Set 1 holds values that are not real numbers"),
     ([np.ones((2, 3)), [[1j, 2, 3]]], "Set 1 holds values that are not real numbers"),
     ([np.zeros((0, 3)), []], "Every set of X is empty"),
+    ([np.ones((2, 3)), np.zeros((3, 0))], r"Set 1 has shape \(3, 0\): it has no columns"),
+    ([np.ones((2, 3)), np.ma.array(np.ones((1, 3)), mask=[[0, 1, 0]])], "Set 1 has masked values"),
 ]
 
 
@@ -250,7 +313,15 @@ def test_bad_targets_of_a_regression_are_refused(y: Any, words: str) -> None:
     ("y", "words"),
     [
         (["a", "b"], "There are 3 sets but 2 targets"),
-        (["a", "a", "a"], "All labels are .*a.*at least two classes"),
+        (["a", "a", "a"], "All labels are 'a': .*at least two classes"),
+        ([1, 1, 1], "All labels are 1: "),
+        (["a", None, "b"], "The label of set 1 is None: "),
+        (["a", "b", np.nan], "The label of set 2 is nan: "),
+        ([1.0, 0.0, np.nan], "The label of set 2 is nan: "),
+        (np.array([None, "a", "b"], dtype=object), "The label of set 0 is None: "),
+        (["a", "b", 1], "Set 0 has the label 'a' and set 2 the label 1: give strings for all sets, or numbers"),
+        (np.array([1, "a", 1], dtype=object), "Set 0 has the label 1 and set 1 the label 'a'"),
+        (np.ma.array([0, 1, 1], mask=[0, 0, 1]), "The target of set 2 is masked"),
         ([0.5, 1.5, 0.5], "use SetTransformerRegressor"),
         ([[0, 1], [1, 0], [1, 1]], r"The labels have shape \(3, 2\)"),
     ],

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from regard.models.set_transformer import RowLayer
+from regard.config.sets import SetTransformerConfig
+from regard.errors import InputError
+from regard.models.set_transformer import RowLayer, SetTransformer
 from regard.nn import sets
 from regard.nn.attention import capture
 from regard.nn.layout import Packed, Padded
@@ -322,3 +324,45 @@ def test_capture_sees_who_looks_at_whom_in_both_directions_of_an_isab() -> None:
     assert_near(collect.sum(-1), torch.tensor([1.0, 0.0, 1.0])[:, None, None].expand(3, 2, 4))
     assert collect[0, :, :, 3:].abs().max() == 0  # nobody looks at padding
     assert_near(distribute.sum(-1), torch.ones(3, 2, 5))
+
+
+# --- what is refused -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name != "rff"])
+def test_a_layout_of_other_sets_is_refused(name: str) -> None:
+    """Broadcasting would make something of it."""
+    block = ALL[name]({})
+    for x, layout, shape in (
+        (torch.randn(3, 5, D_IN), Padded.of([3, 3]), r"\(2, 3, d\)"),
+        (torch.randn(1, 3, D_IN), Padded.of([3, 3]), r"\(2, 3, d\)"),
+        (torch.randn(5, D_IN), Packed.of([3, 3]), r"\(6, d\)"),
+        (torch.randn(2, 3, D_IN), Packed.of([3, 3]), r"\(6, d\)"),
+    ):
+        with pytest.raises(InputError, match=rf"does not fit its layout: .* the shape {shape}"):
+            block(x, layout)
+
+
+def test_a_network_refuses_a_layout_of_other_sets() -> None:
+    for encoder in ("rff", "isab"):
+        network = SetTransformer(SetTransformerConfig(encoder=encoder, d_model=D, n_heads=2), D_IN, 1)  # type: ignore[arg-type]
+        with pytest.raises(InputError, match=r"^A tensor of shape \(3, 5, 3\) does not fit its layout"):
+            network(torch.randn(3, 5, D_IN), Padded.of([3, 3]))
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Pool("avg"), "kind = 'avg' must be one of mean, sum, max"),
+        (lambda: RFFp(2, 4, "avg"), "pool = 'avg' must be one of mean, sum, max"),
+        (lambda: RFFp(2, 4, "max", "tanh"), "activation = 'tanh' must be one of relu, elu, none"),
+        (lambda: SAB(2, 16, 4, scale="foo"), "scale = 'foo' must be one of width, head"),
+        (lambda: ISAB(2, 16, 4, 3, residual="foo"), "residual = 'foo' must be one of projected, plain"),
+        (lambda: SAB(2, 16, 5), "d_model = 16 is not a multiple of n_heads = 5"),
+        (lambda: PMA(2, 16, 0), "d_model = 16 is not a multiple of n_heads = 0"),
+        (lambda: SAB(2, 16, 5, residual="plain"), "d_model = 16 is not a multiple of n_heads = 5"),
+    ],
+)
+def test_what_blocks_cannot_be_is_said_with_what_they_can(make: Callable[[], nn.Module], words: str) -> None:
+    with pytest.raises(InputError, match=f"^{words}"):
+        make()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from regard.config import to_dict
+from regard.config import Recipe, to_dict
 from regard.errors import RegardError
 from regard.reproduce.experiments import Experiment, carry_out, slug
 from regard.reproduce.sets import CLUSTERING, INDUCED, KEYCHAIN, MAX, POINTS, TABLES, UNIQUE, draw_best, measure
@@ -66,7 +67,23 @@ def test_folders_have_plain_names() -> None:
 
 def test_the_papers_likelihoods_are_told_as_gaps() -> None:
     (best,) = (row for row in CLUSTERING.rows if row.name == "ISAB16+PMA")
-    assert best.paper == ("-0.0283 ± .0068", "+0.0196 ± .0037", "0.9210 ± .0055", "0.9223 ± .0056")
+    assert best.paper == ("-0.0283 ± .0068", "+0.0196 ± .0037", "–", "–")
+
+
+def test_the_papers_rand_indices_are_of_other_data_and_left_out(tmp_path: Path) -> None:
+    found = {"gap0": -0.05, "gap1": 0.01, "ll_oracle": -1.48, "ari0": 0.9, "ari1": 0.91, "ari_oracle": 0.96}
+    done = written(CLUSTERING, tmp_path, {"SAB+PMA": found})
+    titles = CLUSTERING.markdown(done).splitlines()[0]
+    assert "| ARI0 | ARI1 |" in titles
+    assert "LL0 − oracle, paper" in titles
+    told = CLUSTERING.remarks(done)
+    assert not any("ari oracle" in line for line in told)
+    assert sum("CIFAR-100" in line for line in told) == 1
+
+
+def test_a_table_that_no_paper_has_says_nothing_of_a_papers_steps(tmp_path: Path) -> None:
+    done = written(KEYCHAIN, tmp_path, {"SAB+PMA, any": {"accuracy": 1.0}})
+    assert KEYCHAIN.remarks(done) == ["Trained for 5,000 steps.", *KEYCHAIN.notes]
 
 
 def test_a_broken_order_and_a_shorter_schedule_are_said(tmp_path: Path) -> None:
@@ -116,6 +133,21 @@ def test_rows_are_chosen_by_name_or_group() -> None:
     assert len(choose(UNIQUE.rows, "", "set-unique")) == len(UNIQUE.rows)
     with pytest.raises(RegardError, match="set-unique has no row or group SBA"):
         choose(UNIQUE.rows, "SBA+PMA", "set-unique")
+    with pytest.raises(RegardError, match=r'there are "100", "1000", "5000", "ISAB16\+PMA, 100", "ISAB16\+PMA, 1000"'):
+        choose(POINTS.rows, "10", "set-points")
+
+
+def test_a_row_that_has_ended_is_told_in_plain_numbers(tmp_path: Path) -> None:
+    done = MAX.experiments(tmp_path, MAX.rows[:1], 1, {})
+    console = Console(file=io.StringIO(), width=200)
+    assert carry_out(done, plain_numbers, 1, console) == []
+    assert "seed 1: mae 1.234, accuracy 0.9998, parameters 17,793\n" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def plain_numbers(recipe: Recipe, run: Path) -> dict[str, float]:
+    """In the place of `measure`."""
+    run.mkdir(parents=True)
+    return {"mae": 1.23412, "accuracy": 0.9998, "parameters": 17_793}
 
 
 def test_a_row_is_trained_and_scored(tmp_path: Path) -> None:

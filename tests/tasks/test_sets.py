@@ -267,7 +267,7 @@ def test_bad_sets_are_refused_in_a_sentence(clusterer: SetModel) -> None:
         with pytest.raises(RegardError, match=words) as caught:
             clusterer.predict(given)
         assert "\n" not in str(caught.value)
-    with pytest.raises(RegardError, match="There is no test set -1: they are numbered from 0 on"):
+    with pytest.raises(RegardError, match="There is no test set -1: they are numbered from 0 to "):
         clusterer.test_sets([-1])
 
 

@@ -86,6 +86,23 @@ def test_a_run_knows_how_long_its_updates_took(tiny_recipe: dict[str, Any], tmp_
     assert Run(tmp_path / "none").training_seconds() is None
 
 
+def test_the_last_step_is_reported_whatever_the_interval(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
+    """Its loss is the mean since the last report, and a run that is extended reports what it would have."""
+    every = train_losses(tiny_recipe, tmp_path / "every", {"train.report_every": 1, "train.steps": 8})
+    late = {"train.report_every": 5, "train.steps": 8}
+    some = train_losses(tiny_recipe, tmp_path / "some", late)
+    assert list(some) == [5, 8]
+    assert some[8] == pytest.approx(sum(every[step] for step in (6, 7, 8)) / 3, abs=1e-5)
+    whole = train_losses(tiny_recipe, tmp_path / "whole", {**late, "train.steps": 10})
+    assert train_losses(tiny_recipe, tmp_path / "some", {**late, "train.steps": 10}) == {**whole, 8: some[8]}
+    assert list(train_losses(tiny_recipe, tmp_path / "late", {**late, "train.report_every": 100})) == [8]
+
+
+def train_losses(recipe: dict[str, Any], path: Path, changes: dict[str, Any]) -> dict[int, float]:
+    fit(recipe, path, changes, Console(quiet=True), extend=True)
+    return {record["step"]: record["loss"] for record in Run(path).records() if record["kind"] == "train"}
+
+
 def to_toml(recipe: dict[str, Any], folder: Path) -> Path:
     from regard.config import resolve
     from regard.config import to_toml as write

@@ -48,6 +48,32 @@ def test_attention_picture_without_cross_attention_shows_what_there_is(tmp_path:
     assert drawn(view_of("pool.0.mab"), tmp_path / "a.png").size > 0
 
 
+@pytest.mark.parametrize("n_elements", [2, 30])
+def test_no_title_of_a_set_s_heads_is_printed_over_another(monkeypatch: pytest.MonkeyPatch, n_elements: int) -> None:
+    kept: list[Figure] = []
+    monkeypatch.setattr("regard.view.pictures.save", lambda figure, path, dpi: kept.append(figure))
+    elements = [f"{i} (fits)" for i in range(n_elements)]
+    maps = [
+        AttentionMap(name, elements[:rows], elements, np.full((4, min(rows, n_elements), n_elements), 0.05, np.float32))
+        for name, rows in (("sets.encoder.0.collect.attn", 2), ("encoder.0.distribute.attn", 400), ("pool.mab.attn", 1))
+    ]
+    title = "set-max-regression-with-a-long-name · test set 2 · answer 52.6"
+    attention_png(AttentionView(title, "a set", "an answer", maps), Path("none.png"))
+    (figure,) = kept
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    figure.draw(renderer)
+    titles = [axes._left_title for axes in figure.axes]  # type: ignore[attr-defined]
+    boxes = [text.get_window_extent(renderer) for text in titles]
+    heads = [box for text, box in zip(titles, boxes, strict=True) if text.get_text().startswith("head")]
+    assert not any(a is not b and a.overlaps(b) for a in heads for b in heads)
+    named = [(text.get_text(), box) for text, box in zip(titles, boxes, strict=True) if "\n" in text.get_text()]
+    assert [text.split("\n")[0] for text, _ in named] == [one.name for one in maps]
+    assert all(box.x1 <= figure.bbox.x1 for box in boxes)
+    told = [text.get_text() for text in figure.texts]
+    assert told[0].startswith("set-max-regression-with-a-long-name")
+    assert not any("attn" in text for text in told)
+
+
 def test_unknown_map_is_answered_with_the_nearest_name(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"nearest is 'decoder\.layers\.0\.cross_attn'"):
         attention_png(view_of("decoder.layers.0.cross_attn"), tmp_path / "a.png", name="decoder.layer.0.cross")

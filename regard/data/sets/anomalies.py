@@ -95,7 +95,11 @@ def flickr8k(path: str, split: str, size: int, count: int | None, side: int) -> 
 def read_flickr8k(path: str, side: int) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray], str]:
     from PIL import Image
 
-    need_file(path, "the folder of Flickr8k: index.npz, images_jpeg.bin, Flickr8k.token.txt.xz and the lists of splits")
+    need_file(
+        path,
+        "the folder of Flickr8k: index.npz, images_jpeg.bin, Flickr8k.token.txt.xz and the lists of splits",
+        folder=True,
+    )
     folder = Path(path)
     try:
         with np.load(folder / "index.npz", allow_pickle=False) as index:

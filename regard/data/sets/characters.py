@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -69,11 +70,14 @@ def omniglot(path: str, split: str, smallest: int, largest: int) -> Characters:
 @lru_cache(maxsize=1)
 def read_omniglot(path: str) -> tuple[np.ndarray, str]:
     """All images, (characters, drawers, side, side), from an .npz with `images` and the `character` of each."""
-    need_file(path, "Omniglot as an .npz of images (n, 28, 28) and character (n,)")
-    with np.load(path, allow_pickle=False) as file:
-        if not {"images", "character"} <= set(file):
-            raise RegardError(f"{path} is no Omniglot file: it has no arrays named images and character.")
-        images, character = file["images"], file["character"]
+    need_file(path, "Omniglot as an .npz file of images (n, 28, 28) and character (n,)")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            images, character = file["images"], file["character"]
+    except (OSError, ValueError, TypeError, AttributeError, KeyError, IndexError, BadZipFile):
+        raise RegardError(
+            f"{path} is no Omniglot file: it should be an .npz file with arrays named images and character."
+        ) from None
     counts = np.bincount(character)
     if counts.min() != counts.max():
         raise RegardError(f"{path} has characters with other numbers of images: every one needs the same.")

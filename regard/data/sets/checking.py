@@ -50,13 +50,17 @@ def form_of(element: Element) -> str:
 def checked_set(one: Any, number: int, element: Element = None) -> np.ndarray:
     """One set in float32, (n, …); (0, 0) where it is empty and nobody knows how wide."""
     form = form_of(element)
+    if np.ma.is_masked(one):  # numpy would take what lies below the mask
+        raise InputError(f"Set {number} has masked values: remove or fill them.")
     try:
         array = np.asarray(one)
     except ValueError:
         raise InputError(f"Set {number} has rows of different lengths: each set must be an ({form}) array.") from None
     if array.shape == (0,):
         return np.zeros((0, *(element or (0,))), np.float32)
-    if array.ndim != form.count(",") + 1 or (array.shape[1] == 0 and len(array)):
+    if array.ndim == 2 and len(array) and not array.shape[1]:
+        raise InputError(f"Set {number} has shape {array.shape}: it has no columns.")
+    if array.ndim != form.count(",") + 1:
         advice = "; for a set of single numbers use reshape(-1, 1)" if array.ndim == 1 else ""
         raise InputError(f"Set {number} has shape {array.shape}: each set must be an ({form}) array{advice}.")
     if element is not None and array.shape[1:] != element:

@@ -154,7 +154,7 @@ def digits(path: str, split: str, n_points: int, noise: float) -> DigitClouds:
 
 @lru_cache(maxsize=2)
 def read_mnist(path: str, part: str) -> tuple[np.ndarray, np.ndarray]:
-    need_file(path, "the folder of MNIST's four idx .gz files")
+    need_file(path, "the folder of MNIST's four idx .gz files", folder=True)
     try:
         images, labels = (
             gzip.decompress((Path(path) / f"{part}-{kind}-ubyte.gz").read_bytes())
@@ -206,7 +206,7 @@ def modelnet40(path: str, split: str, n_points: int) -> ModelNet:
     (objects, points, 3) and `label` (objects, 1), and shape_names.txt. A tenth of the training objects is for
     validation."""
     folder = Path(path)
-    need_file(path, "the folder of ModelNet40's HDF5 files, ply_data_train*.h5 and ply_data_test*.h5")
+    need_file(path, "the folder of ModelNet40's HDF5 files, ply_data_train*.h5 and ply_data_test*.h5", folder=True)
     points, labels = read_hdf5(sorted(folder.glob(f"ply_data_{'test' if split == 'test' else 'train'}*.h5")), folder)
     if n_points > points.shape[1]:
         raise RegardError(f"data.n_points = {n_points}, but the objects in {path} have {points.shape[1]} points.")

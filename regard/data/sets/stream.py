@@ -168,9 +168,12 @@ def present(sizes: np.ndarray, width: int) -> np.ndarray:
     return np.arange(width) < sizes[:, None]
 
 
-def need_file(path: str, what: str) -> None:
-    """A clear word where data that is not generated is not at hand."""
+def need_file(path: str, what: str, folder: bool = False) -> None:
+    """A clear word where data that is not generated is not at hand, or a folder is given for a file."""
     if not path:
         raise RegardError(f"This task reads {what}: say where it is with --set data.path=PATH.")
     if not Path(path).exists():
         raise RegardError(f"data.path = {path} does not exist: it should be {what}.")
+    if Path(path).is_dir() != folder:
+        form = "a file" if folder else "a folder"
+        raise RegardError(f"data.path = {path} is {form}: it should be {what}.")
