@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -91,8 +90,6 @@ def build(recipe: LabelRecipe, vocabulary: Vocabulary) -> Labeller:
 class LabelTask:
     """One recipe's texts and model."""
 
-    unit: ClassVar[str] = "tokens"
-
     def __init__(
         self, recipe: LabelRecipe, vocabulary: Vocabulary, train: Sequence[Example], valid: Sequence[Example]
     ) -> None:
@@ -107,6 +104,11 @@ class LabelTask:
         self.order = BatchOrder(lengths, recipe.train.batch_tokens, recipe.seed, padded=padded)
         self.d_model = recipe.model.d_model
         self.fingerprints = {"vocabulary": vocabulary.hash, "training text": self.train.hash}
+
+    @property
+    def unit(self) -> str:
+        """What has a label, and so a loss."""
+        return "words" if self.recipe.task == "tagging" else "texts"
 
     @property
     def extent(self) -> str:

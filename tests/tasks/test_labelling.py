@@ -21,6 +21,7 @@ from regard.data.labels import Example, Vocabulary
 from regard.errors import RegardError
 from regard.evaluate.accuracy import accuracy
 from regard.tasks.labelling import Labelling, LabelTask
+from regard.training.run import Run
 from regard.training.start import fit
 
 QUIET = Console(quiet=True)
@@ -64,6 +65,11 @@ def test_order_is_learned_by_all_but_the_bag(runs: dict[str, Path]) -> None:
     found = {body: scored(run) for body, run in runs.items()}
     assert min(found[body] for body in BODIES if body != "bag") > 97
     assert found["bag"] < 85
+
+
+def test_speed_counts_what_has_a_label(runs: dict[str, Path]) -> None:
+    (logged, *_) = [record for record in Run.open(next(iter(runs.values()))).records() if record["kind"] == "train"]
+    assert logged["texts_per_second"] > 0
 
 
 @pytest.mark.parametrize("body", ["bag", "cnn"])
