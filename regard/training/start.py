@@ -37,11 +37,12 @@ def train(
     Progress goes to stderr; `console` redirects it. `extend` lets a run go on with more steps than before. Under
     torchrun every rank calls this alike; rank 0 writes and reports.
     """
-    resolved = resolve(recipe, overrides)
+    console = (console or Console(stderr=True)) if ranks.first() else Console(quiet=True)
+    resolved = resolve(recipe, overrides, partial(say, console))
     place = Path(run or Path("runs") / resolved.name)
     trained, kind = fit(resolved, place, console=console, extend=extend), kind_of(resolved.task)
     if ranks.first():
-        say(console or Console(stderr=True), kind.last_words)
+        say(console, kind.last_words)
         kind.report(trained, resolved, Run.open(place))
     return trained
 
