@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from regard.config import Recipe, resolve
+from regard.config import Recipe, TrainConfig, resolve
 from regard.errors import RegardError
 from regard.models.transformer import count_parameters
 from regard.training import ranks
@@ -81,6 +81,8 @@ def prepare(recipe: Recipe, run: Run, console: Console) -> Loop[Any]:
             f"Note: train.steps = {recipe.train.steps} is less than train.warmup_steps = {recipe.train.warmup_steps}: "
             "the learning rate will not reach its peak.",
         )
+    if recipe.train.averages_early and 3 * recipe.train.save_every <= recipe.train.steps:
+        say(console, early_average(recipe.train))
     loop = Loop(task, recipe.train, run, console)
     say(
         console,
@@ -88,6 +90,16 @@ def prepare(recipe: Recipe, run: Run, console: Console) -> Loop[Any]:
         f"run directory {run.path}",
     )
     return loop
+
+
+def early_average(train: TrainConfig) -> str:
+    """A mean of weights that still change much may be worse than the last of them."""
+    return (
+        f"Note: train.average = {train.average} checkpoints with train.save_every = {train.save_every} reach back over "
+        f"{(train.average - 1) * train.save_every:,} of {train.steps:,} steps: those of the last third are averaged, "
+        "and their mean may be worse than the last weights. Set train.save_every to about "
+        f"{max(1, train.steps // (4 * train.average)):,}."
+    )
 
 
 def where(device: torch.device) -> str:
