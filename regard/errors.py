@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 TELLING = 3  # letters of a name's beginning that tell it
+SPOKEN = {"cnn": "conv", "rnn": "recurrent", "lstm": "recurrent", "gru": "recurrent"}  # what is said for names here
 
 
 class RegardError(Exception):
@@ -26,9 +27,10 @@ class Diverged(RegardError):
 
 def nearest(word: str, candidates: Iterable[str]) -> str:
     """A hint such as ` (did you mean d_model?)`, or nothing where no candidate is close. One that begins with the word
-    is closer than any other."""
+    is closer than any other, also where the word has a common name for a family of networks."""
     candidates = list(candidates)
-    longer = [one for one in candidates if len(word) >= TELLING and one.startswith(word)]
+    said = [word, *(word.replace(name, ours) for name, ours in SPOKEN.items() if name in word)]
+    longer = [one for one in candidates if len(word) >= TELLING and one.startswith(tuple(said))]
     close = difflib.get_close_matches(word, longer, n=1, cutoff=0.0) or difflib.get_close_matches(
         word, candidates, n=1, cutoff=0.5
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from regard.config import DecodeConfig, differences, read_section, resolve, shipped, to_toml
+from regard.config import DecodeConfig, differences, read_section, resolve, shipped, to_dict, to_toml
 from regard.errors import RegardError, nearest
 
 
@@ -108,6 +110,63 @@ def test_a_name_that_begins_with_the_word_is_the_nearest() -> None:
     assert nearest("beam", names) == " (did you mean beam_size_of_the_search?)"
     assert nearest("baem", names) == " (did you mean team?)"
     assert nearest("b", names) == ""
+
+
+def test_common_names_of_networks_lead_to_ours() -> None:
+    assert nearest("demo-cnn", ["demo-rnn", "demo-conv"]) == " (did you mean demo-conv?)"
+    with pytest.raises(RegardError, match=r"did you mean recurrent\?"):
+        resolve({}, {"model.family": "rnn"})
+    with pytest.raises(RegardError, match=r"did you mean convolutional\?"):
+        resolve({}, {"model.family": "cnn"})
+
+
+@pytest.mark.parametrize(
+    ("recipe", "overrides", "message"),
+    [
+        (
+            "demo-rnn",
+            {"model.width": 3},
+            'model.width is a key of model.family = "convolutional", and this model is "rec',
+        ),
+        ({"model": {"cell": "gru"}}, {}, 'without a family a model is "transformer": set model.family.'),
+        (
+            "polarity",
+            {"model.cell": "gru"},
+            'model.cell is a key of model.family = "recurrent", and this model is "cnn"',
+        ),
+        ({}, {"model.d_hidden": 8}, 'model.family = "recurrent" or "convolutional", and without'),
+    ],
+)
+def test_a_key_of_another_family_is_said_to_be_one(recipe: Any, overrides: dict[str, Any], message: str) -> None:
+    with pytest.raises(RegardError, match=re.escape(message)):
+        resolve(recipe, overrides)
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "gone"),
+    [
+        ("polarity", {"model.family": "bag"}, "model.filters, model.max_width"),
+        ("demo-rnn", {"model.family": "convolutional"}, "model.d_align"),
+        ("demo-conv", {"model.family": "recurrent"}, "model.max_positions"),
+        ("demo-rnn", {"model.attention": "none"}, "model.d_align"),
+    ],
+)
+def test_another_network_leaves_the_keys_that_it_does_not_have(name: str, overrides: dict[str, Any], gone: str) -> None:
+    told: list[str] = []
+    recipe = resolve(name, overrides, told.append)
+    assert to_dict(recipe)["model"].items() >= {key.split(".")[1]: value for key, value in overrides.items()}.items()
+    assert len(told) == 1
+    assert f" has no {gone}: " in told[0]
+
+
+def test_keys_that_are_typed_are_checked_whatever_the_family() -> None:
+    for typed in ({"model.filters": 3}, {"model.fliters": 3}):
+        with pytest.raises(RegardError, match=next(iter(typed))):
+            resolve("polarity", {"model.family": "bag", **typed})
+    with pytest.raises(RegardError, match=r"model\.celll"):  # of no family: a slip, in the file
+        resolve({"model": {"celll": "gru"}}, {"model.family": "recurrent"})
+    with pytest.raises(RegardError, match=r"model\.d_align is for"):
+        resolve("demo-rnn", {"model.attention": "dot", "model.d_align": 8})
 
 
 def test_a_recipe_survives_its_own_toml(tmp_path: Path) -> None:

@@ -40,8 +40,8 @@ def table_1(
     paths: Annotated[
         str, typer.Option("--paths", metavar="N,N,…", help="Lengths at which steps and paths are counted.")
     ] = "16,64,256",
-    k: Annotated[int, typer.Option("--k", help="Width of the convolution.")] = 3,
-    r: Annotated[int, typer.Option("--r", help="Positions of a neighbourhood.")] = 32,
+    k: Annotated[int, typer.Option("--k", min=2, help="Width of the convolution.")] = 3,
+    r: Annotated[int, typer.Option("--r", min=2, help="Positions of a neighbourhood.")] = 32,
     repeats: Annotated[int, typer.Option("--repeats", min=1, help="Of each timing; the median counts.")] = 5,
     batch: Annotated[int, typer.Option("--batch", min=1, help="Sequences at once.")] = 1,
     out: Annotated[Path, typer.Option("--out", help="Folder of the table, the figures and the picture.")] = Path(
@@ -77,7 +77,7 @@ def table_1(
 def forgetting(
     device: Device = "auto",
     distance: Annotated[int, typer.Option("--distance", min=2, help="Positions between output and input.")] = 100,
-    width: Annotated[int, typer.Option("--width", min=8, help="d of every network.")] = 64,
+    width: Annotated[int, typer.Option("--width", min=8, help="d of every network, a multiple of 4.")] = 64,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Networks of each kind.")] = 5,
     out: Annotated[Path, typer.Option("--out", help="Folder of the table, the figures and the picture.")] = Path(
         "runs/forgetting"

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import regard
-from regard.cli.options import Sets, console, first_rank
+from regard.cli.options import Sets, console, first_rank, warn
 from regard.config import resolve, shipped, to_toml
 
 
@@ -33,7 +33,7 @@ def train(
 
     torchrun --nproc-per-node=4 --max-restarts=3 -m -- regard train my.toml --run runs/mine
     """
-    resolved = resolve(recipe, sets or ())
+    resolved = resolve(recipe, sets or (), warn if first_rank() else lambda text: None)
     if show:
         print(to_toml(resolved), end="")
         return

@@ -7,7 +7,7 @@ import json
 import math
 import tomllib
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from types import UnionType
@@ -46,10 +46,12 @@ RECIPES = {task: kind for kind in KINDS for task in tasks_of(kind)}
 
 
 def resolve(
-    recipe: str | Path | Mapping[str, Any] | Recipe, overrides: Mapping[str, Any] | Iterable[str] = ()
+    recipe: str | Path | Mapping[str, Any] | Recipe,
+    overrides: Mapping[str, Any] | Iterable[str] = (),
+    remark: Callable[[str], None] = lambda text: None,
 ) -> Recipe:
     """A recipe from a shipped name, a TOML file, a nested mapping or another recipe, with dotted overrides
-    (`{"train.steps": 500}` or `["train.steps=500"]`) applied last."""
+    (`{"train.steps": 500}` or `["train.steps=500"]`) applied last. `remark` is told what else they change."""
     if isinstance(recipe, Recipe):
         values = to_dict(recipe)
     elif isinstance(recipe, Mapping):
@@ -62,6 +64,8 @@ def resolve(
         overrides = dict(parse_override(text) for text in overrides)
     if isinstance(recipe, (PairRecipe, ParsingRecipe)):  # every key of it is explicit, so a preset must be spelled out
         values["model"].update(PRESETS.get(overrides.get("model.preset", ""), {}))
+    for line in leave_behind(values, overrides):
+        remark(line)
     for key, value in overrides.items():
         *sections, last = key.split(".")
         place = values
@@ -73,6 +77,26 @@ def resolve(
     locate(values, Path.cwd())
     task = read_value(Literal[tuple(RECIPES)], values.get("task", "translation"), "task")
     return read_section(RECIPES[task], values)
+
+
+def leave_behind(values: dict[str, Any], overrides: Mapping[str, Any]) -> Iterator[str]:
+    """Take out of a recipe's [model] what a network that overrides ask for does not have: whoever asks for another
+    family, or another attention, never typed those keys. What the recipe's own family does not have either stays, and
+    is refused. Gives a line on what is gone."""
+    model, task = values.get("model"), overrides.get("task", values.get("task", "translation"))
+    if not isinstance(model, dict) or task not in RECIPES:
+        return
+    kinds = families_of(sections_of(hints_of(RECIPES[task]).get("model")))
+    family = str(overrides.get("model.family", ""))
+    old, new = kinds.get(model.get("family", next(iter(kinds), ""))), kinds.get(family)
+    if old and new:
+        gone = [key for key in model if key in hints_of(old) and key not in hints_of(new)]
+        taken = {key: model.pop(key) for key in gone}
+        if told := [f"model.{key}" for key, value in taken.items() if value != getattr(old, key)]:
+            yield f'model.family = "{family}" has no {", ".join(told)}: the recipe\'s own are left out.'
+    attention = overrides.get("model.attention", "additive")
+    if attention != "additive" and "model.d_align" not in overrides and model.pop("d_align", 0):
+        yield f'model.attention = "{attention}" has no model.d_align: the recipe\'s own is left out.'
 
 
 def resolve_as(
@@ -175,7 +199,7 @@ def read_section(
         if choices := sections_of(hints[key]):
             if not isinstance(value, Mapping):
                 raise RegardError(f"Recipe key {where}{key} is a section: write [{where}{key}] and its keys.")
-            section = chosen(choices, value, f"{where}{key}.family")
+            section = chosen(choices, value, f"{where}{key}.")
             built[key] = read_section(section, value, f"{where}{key}.", known)
         else:
             built[key] = read_value(hints[key], value, f"{where}{key}")
@@ -184,7 +208,7 @@ def read_section(
 
 def read_model(values: Mapping[str, Any]) -> PairModel:
     """The [model] section of a recipe for sequence pairs alone."""
-    section: PairModel = read_section(chosen(sections_of(PairModel), values, "model.family"), values, "model.")
+    section: PairModel = read_section(chosen(sections_of(PairModel), values, "model."), values, "model.")
     return section
 
 
@@ -194,12 +218,27 @@ def sections_of(hint: Any) -> list[type]:
     return [kind for kind in kinds if isinstance(kind, type) and dataclasses.is_dataclass(kind)]
 
 
-def chosen(kinds: Sequence[type], values: Mapping[str, Any], key: str) -> type:
-    """The kind of section whose `family` the values name; the first where they name none."""
-    if len(kinds) == 1 or "family" not in values:
+def chosen(kinds: Sequence[type], values: Mapping[str, Any], where: str) -> type:
+    """The kind of section whose `family` the values name; the first where they name none. A key of another family is
+    refused here, where all of them are known."""
+    if len(kinds) == 1:
         return kinds[0]
-    families = {typing.get_args(hints_of(kind)["family"])[0]: kind for kind in kinds}
-    return families[read_value(Literal[tuple(families)], values["family"], key)]
+    families = families_of(kinds)
+    first = next(iter(families))
+    family = read_value(Literal[tuple(families)], values.get("family", first), f"{where}family")
+    for key in values:
+        others = [f'"{name}"' for name, kind in families.items() if key in hints_of(kind)]
+        if others and f'"{family}"' not in others:
+            told = f"{where}{key} is a key of {where}family = {' or '.join(others)}"
+            if "family" in values:
+                raise RegardError(f'{told}, and this model is "{family}": leave it out.')
+            raise RegardError(f'{told}, and without a family a model is "{first}": set {where}family.')
+    return families[family]
+
+
+def families_of(kinds: Sequence[type]) -> dict[str, type]:
+    """Kinds of section by their `family`; none where they have no such key."""
+    return {typing.get_args(hints["family"])[0]: kind for kind in kinds if "family" in (hints := hints_of(kind))}
 
 
 def keys_of(kind: type, where: str = "") -> list[str]:

@@ -52,6 +52,11 @@ class TrainConfig:
         if self.average > self.keep:
             raise RegardError(f"train.average = {self.average} needs train.keep of at least as many.")
 
+    @property
+    def averages_early(self) -> bool:
+        """Whether the checkpoints to average reach back before the last third of the run, where weights are poor."""
+        return 3 * (self.average - 1) * self.save_every > self.steps
+
 
 @dataclass(frozen=True)
 class Recipe:

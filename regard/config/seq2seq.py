@@ -48,6 +48,10 @@ class RecurrentConfig:
             raise RegardError(
                 'model.context is for model.attention = "none": with attention there is one for each step.'
             )
+        if self.d_align and self.attention != "additive":
+            raise RegardError(
+                f'model.d_align is for model.attention = "additive": {self.attention!r} has no such layer.'
+            )
         if self.input_feeding and self.attention in ("none", "additive"):
             raise RegardError(
                 f"model.input_feeding means nothing to model.attention = {self.attention!r}"

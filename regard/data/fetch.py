@@ -57,7 +57,8 @@ def files(name: str, split: str, root: Path | None = None) -> tuple[Path, Path]:
     if source is None or target is None:
         if split in corpus.further and (folder / "lock.json").exists():
             raise RegardError(f"The corpus {name} was fetched without its split {split}, which was not at hand.")
-        raise RegardError(f"The corpus {name} is not here yet: regard data fetch {name}.")
+        how = name if corpus.public else f"{name} --from FOLDER, for it has no public address"
+        raise RegardError(f"The corpus {name} is not here yet: regard data fetch {how}.")
     return source, target
 
 

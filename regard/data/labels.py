@@ -20,6 +20,7 @@ from regard.errors import RegardError
 UNKNOWN = 0  # the number of a word that the training text does not have
 DOCUMENTS = 10  # of a treebank given alone, of which one is for test and one for validation
 NEUTRAL = "2"
+SENTIMENT_TREES = "https://nlp.stanford.edu/sentiment/trainDevTestTrees_PTB.zip"
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,9 @@ def load(recipe: LabelRecipe, split: str) -> list[Example]:
     if not files and not alone:
         raise RegardError(f'The recipe has no {split} text: set data.{split} = ["FILE"], or data.corpus.')
     path = Path((data.train if alone else files)[0])
+    if not path.exists():
+        key = "train" if alone else split
+        raise RegardError(f"No such file: {path}. Say where it lies with --set 'data.{key}=[\"FILE\"]'{origin(data)}.")
     if data.form == "trees":
         found = list(tagged(path, split if alone else ""))
     elif data.form == "sentiment":
@@ -84,6 +88,11 @@ def load(recipe: LabelRecipe, split: str) -> list[Example]:
     if not found:
         raise RegardError(f"{path} has no {split} examples.")
     return found
+
+
+def origin(data: LabelDataConfig) -> str:
+    """Where files of a form can be got, as the end of a sentence."""
+    return f"; the Stanford sentiment trees are at {SENTIMENT_TREES}" if data.form == "sentiment" else ""
 
 
 def has(data: LabelDataConfig, split: str) -> bool:

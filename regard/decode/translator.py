@@ -317,13 +317,13 @@ class Translator:
     def block_step(self, sources: Sequence[list[int]], precision: str) -> TransformerBlockStep:
         """The model as blockwise decoding asks for it."""
         (model,) = self.networks(precision)
-        heads = model.block_heads
+        transformer, heads = a_transformer(model, "Blockwise decoding"), model.block_heads
         if heads is None:
             raise RegardError(
                 f"{self.name} predicts one token at a time: train block heads for it with init, model.block_heads = 4 "
                 'and train.freeze = "base", or decode without blockwise.'
             )
-        return TransformerBlockStep(a_transformer(model, "Blockwise decoding"), heads, sources)
+        return TransformerBlockStep(transformer, heads, sources)
 
     @property
     def alignment_path(self) -> str:

@@ -205,7 +205,7 @@ def checkpoints(recipe: PairRecipe, text: TextSize | None, file: str) -> Iterato
             f"leave {there} checkpoint{'s' if there > 1 else ''}.",
             f"Set train.save_every to {max(1, train.steps // (3 * train.average)):,} or train.average to {there}.",
         )  # fmt: skip
-    elif 3 * (train.average - 1) * train.save_every > train.steps:
+    elif train.averages_early:
         yield found(
             file, "train.average train.save_every", "average-too-early", "warning",
             f"The last {train.average} checkpoints reach back over {(train.average - 1) * train.save_every:,} of "

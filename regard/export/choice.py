@@ -25,7 +25,7 @@ from regard.decode.engine import refusals
 from regard.decode.translator import Translator
 from regard.errors import RegardError, nearest
 from regard.export.engines import Ctranslate2Engine, Manifest, Settings
-from regard.export.formats import QUANTIZATIONS, digest_of, export
+from regard.export.formats import QUANTIZATIONS, digest_of, export, unfit
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.families import FAMILIES
 from regard.training.checkpoint import flush, tensor_digest
@@ -66,6 +66,11 @@ def open_translator(
             return changed(load_translator([path, *partners], which, device), options)
         config = read_section(DecodeConfig, {**vars(run.pair_recipe.decode), **options}, "decode.")
         refuse(engine, beyond(config, phrases, partners))
+        if refused := unfit(run.pair_recipe, "ctranslate2"):  # before anything is written
+            raise RegardError(
+                f"CTranslate2 cannot hold this model. {refused}. Leave --engine and --quantization out: torch "
+                "translates."
+            )
         folder = export_within(run, quantization or "float32", which, remark)
         manifest = Manifest.open(folder)
         model = load_translator(path, which, "cpu").model if alignments else shape_alone(folder, manifest)
@@ -73,14 +78,14 @@ def open_translator(
         folder, manifest = path, Manifest.open(path)
         check_folder(folder, manifest, engine, quantization, which)
         config = read_section(DecodeConfig, {**vars(manifest.decode), **options}, "decode.")
-        refused, home = beyond(config, phrases, partners), None
-        if refused or alignments:
+        beyond_it, home = beyond(config, phrases, partners), None
+        if beyond_it or alignments:
             home = weights_at_hand(folder, manifest, device, partners)
-        if refused and home and engine == "auto":
+        if beyond_it and home and engine == "auto":
             check_torch(settings)
-            remark(f"CTranslate2 cannot honour {' and '.join(refused)}: the run's own weights translate, by torch.")
+            remark(f"CTranslate2 cannot honour {' and '.join(beyond_it)}: the run's own weights translate, by torch.")
             return changed(home, options)
-        refuse(engine, refused)
+        refuse(engine, beyond_it)
         if alignments and not home:
             raise RegardError(
                 f"{folder} has no weights for torch, from which alignments are read: give the run that it was made of."

@@ -103,17 +103,8 @@ def export(run: Path, to: str, out: Path, quantization: str = "float32", weights
     check_request(to, out, quantization)
     recipe, translator = Run.open(run).pair_recipe, load_translator(run, weights, device="cpu")
     kind = FORMATS[to]
-    refused = []
-    if recipe.model.family == "transformer":
-        refused = kind.refusals(recipe.model)
-    elif to != "safetensors":
-        refused = [
-            f'A model of model.family = "{recipe.model.family}" is a run of our own alone: --to safetensors holds it'
-        ]
-    if recipe.task != "translation" and to != "safetensors":
-        refused = [f'A model of task = "{recipe.task}" is a run of our own alone: --to safetensors holds it']
-    if refused:
-        raise RegardError(f"{to} cannot hold this model. {'. '.join(refused)}.")
+    if refused := unfit(recipe, to):
+        raise RegardError(f"{to} cannot hold this model. {refused}. --to safetensors can.")
     new = out.with_name(f".{out.name}.new")
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)
@@ -134,6 +125,17 @@ def export(run: Path, to: str, out: Path, quantization: str = "float32", weights
         new.rename(place)
     finally:
         shutil.rmtree(new, ignore_errors=True)
+
+
+def unfit(recipe: PairRecipe, to: str) -> str:
+    """Why a format cannot hold a model; nothing where it can."""
+    if to == "safetensors":
+        return ""
+    if recipe.task != "translation":
+        return f'A model of task = "{recipe.task}" is a run of our own alone'
+    if recipe.model.family != "transformer":
+        return f'A model of model.family = "{recipe.model.family}" is a run of our own alone'
+    return ". ".join(FORMATS[to].refusals(recipe.model))
 
 
 def seal(folder: Path, manifest: dict[str, Any]) -> None:

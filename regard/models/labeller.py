@@ -124,6 +124,8 @@ class Labeller(nn.Module):
         self.body = BODIES[config.family](config)
         self.output = nn.Linear(self.body.d_out, n_labels)
         initialise(self)
+        if config.family == "cnn":  # its maxima are all above zero: with any weights it begins sure, and wrong
+            nn.init.zeros_(self.output.weight)
 
     def forward(self, words: Tensor, layout: Layout) -> Tensor:
         """words: (…) in `layout` → logits of each text (B, n_labels), or of each real word (total, n_labels)"""

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.config import TransformerConfig
+from regard.errors import RegardError
 from regard.models.transformer import Encoder
 from regard.nn.convolution import GatedConvolution
 from regard.nn.layers import initialise
@@ -35,6 +36,7 @@ SCALES = (0.5, 0.8, 1.0, 1.25, 1.5, 2.0)  # of the RNN's recurrent matrix, which
 SMALL = 0.01  # standard deviation of the inputs of those: near zero tanh is nearly linear, so that the matrix decides
 CLIP_NORM = 1.0
 SEQUENCES = 16
+HEADS = 4
 
 
 class Convolutions(nn.Module):
@@ -59,7 +61,7 @@ class Attentions(nn.Module):
 
     def __init__(self, d: int, n_layers: int) -> None:
         super().__init__()
-        self.encoder = Encoder(TransformerConfig(n_layers=n_layers, d_model=d, d_ff=4 * d, n_heads=4, dropout=0.0))
+        self.encoder = Encoder(TransformerConfig(n_layers=n_layers, d_model=d, d_ff=4 * d, n_heads=HEADS, dropout=0.0))
         initialise(self.encoder)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -106,6 +108,8 @@ class Forgetting:
 
 
 def measure(distance: int, width: int, seeds: int, device: torch.device) -> Forgetting:
+    if width % HEADS:
+        raise RegardError(f"--width {width} must be a multiple of {HEADS}, the heads of the Transformer.")
     by_kind = {name: over_seeds(make, distance, width, seeds, device) for name, make in KINDS.items()}
     return Forgetting(distance, by_kind, [one_scale(scale, distance, width, seeds, device) for scale in SCALES])
 
@@ -150,7 +154,7 @@ def gradients(model: nn.Module, distance: int, width: int, device: torch.device,
 
 def table(found: Forgetting) -> str:
     """In Markdown."""
-    marks = [δ for δ in (1, 5, 10, 20, 50, 100) if δ <= found.distance]
+    marks = [*(δ for δ in (1, 5, 10, 20, 50, 100) if δ < found.distance), found.distance]
     lines = [
         "| network | " + " | ".join(f"δ = {δ}" for δ in marks) + " |",
         "|---|" + "--:|" * len(marks),

@@ -3,7 +3,8 @@
 The paper's table is of formulas. Here every column is measured on the layers of this house (`sequences`): time, memory
 and operations as in `measuring`, with the exponents that fit the largest sizes; sequential steps and path lengths as
 counted on the autograd graph (`paths`). Departure: the paper's path of a convolution is that of dilated ones; the row
-of contiguous ones has what the text beside the table says of them.
+of contiguous ones has what the text beside the table says of them. Dilated ones are k^l apart in layer l, which is
+where the paper's log_k n comes from; those of `model.dilated` are 2^l apart.
 """
 
 from __future__ import annotations
@@ -49,8 +50,9 @@ class Sizes:
         for name, numbers in (("--sizes", self.lengths), ("--widths", self.widths), ("--paths", self.paths)):
             if len(numbers) < 2 or min(numbers) < 2 or list(numbers) != sorted(set(numbers)):
                 raise RegardError(f"{name} needs two or more growing numbers of at least 2, e.g. 512,1024,2048.")
-        if self.k < 2 or self.r < 2:
-            raise RegardError("A convolution and a neighbourhood of one position never reach another: give at least 2.")
+        for name, number in (("--k", self.k), ("--r", self.r)):
+            if number < 2:
+                raise RegardError(f"{name} {number} must be at least 2: one position alone never reaches another.")
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,8 @@ def table(found: Sequence[Measured], sizes: Sizes) -> str:
     note = (
         f"Exponents of n between {least:,} and {most:,} at d = {sizes.width}, of d between {narrow:,} and {wide:,} at "
         f"n = {sizes.length}; operations at n between {sizes.counted[0]} and {sizes.counted[-1]}. "
-        "Time is forward and backward."
+        "Time is forward and backward. Dilated: the l-th layer, from 0, sees positions k^l apart, not the 2^l apart of "
+        "model.dilated."
     )
     return "\n".join([*lines, "", note])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 import torch
@@ -172,12 +173,17 @@ class Labelling:
         return self.model.named_modules()
 
     def predict(self, texts: Sequence[str] | str) -> list[str] | list[list[str]]:
-        """texts: words between spaces, as the training text has them"""
+        """texts: words between spaces, as the training text has them. Gives a list, of one for a single string. A
+        text without words has a label too, but no tags."""
         given = [texts] if isinstance(texts, str) else texts
         if not isinstance(given, Iterable) or not all(isinstance(text, str) for text in given):
             raise RegardError("Give texts: a list of strings, or one string.")
         found = self.label([text.split() for text in given])
         return found if self.recipe.task == "tagging" else [labels[0] for labels in found]
+
+    def translate(self, *texts: object, **options: object) -> NoReturn:
+        """For those who take it for a translator."""
+        raise RegardError(f"{self.name} labels texts and translates none: use predict.")
 
     def label(self, texts: Sequence[Sequence[str]]) -> list[list[str]]:
         """texts: of words → for each, one label or as many as words"""
@@ -185,7 +191,7 @@ class Labelling:
 
     @torch.inference_mode()
     def probabilities(self, texts: Sequence[Sequence[str]]) -> list[np.ndarray]:
-        """texts: of words → for each, (1, n_labels) or (words, n_labels)"""
+        """texts: of words → for each, (1, n_labels) or (words, n_labels); columns are as `labels`"""
         self.model.eval()
         device = next(self.model.parameters()).device
         unlabelled = Ragged.of([[NO_LABEL] * (len(text) if self.recipe.task == "tagging" else 1) for text in texts])

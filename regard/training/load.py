@@ -12,9 +12,8 @@ from torch import Tensor
 from regard.config import differences
 from regard.errors import RegardError
 from regard.training import checkpoint
-from regard.training.run import Run
+from regard.training.run import MAY_DIFFER, Run
 
-MAY_DIFFER = {"preset", "dropout", "attn_dropout", "ff_dropout", "block_heads", "block_d_ff"}  # from the run init names
 WEIGHTS = ("auto", "averaged", "ema", "best", "last")
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -103,8 +103,7 @@ class Loop(Generic[B]):
         took = f"{done:,} steps in {time.perf_counter() - began:,.0f} s." if done else "This run had already finished."
         say(self.console, took)
         if self.config.average:
-            steps = ", ".join(f"{step:,}" for step in self.averaged())
-            say(self.console, f"The weights that are used are the mean of those at step {steps} (train.average).")
+            say(self.console, used(self.averaged()))
 
     @property
     def done(self) -> bool:
@@ -308,3 +307,10 @@ def diverged(step: int, loss: float, rate: float, run: Run) -> str:
         "train.lr_scale, raise train.warmup_steps or set train.clip_norm"
         + (f"; the last good checkpoint is {run.checkpoint(run.steps()[-1])}." if run.steps() else ".")
     )
+
+
+def used(steps: Sequence[int]) -> str:
+    """Which weights the run gives, said at its end."""
+    told = ", ".join(f"{step:,}" for step in steps)
+    mean = "the mean of " if len(steps) > 1 else ""
+    return f"The weights that are used are {mean}those at step {told} (train.average)."

@@ -126,7 +126,9 @@ def show(translator: Translator, run: Run, evaluation: Evaluation) -> list[str]:
         verdict = "=" if found.text == reference else f"≠ {reference}"
         lines += [f"{found.source}", f"  → {found.text}  {verdict}"]
     drawable = [found for found in evaluation.translations if found.target_tokens][:N_SHOWN]
-    if not drawable or not translator.model.cross_attentions:  # every line of the test set is empty, or no attention
+    if not translator.model.cross_attentions:
+        return [*lines, "", "no picture: this model has no attention to the source"]
+    if not drawable:  # every line of the test set is empty
         return lines
     drawable.sort(key=lambda t: -len(t.target_tokens))
     longest = drawable[0]

@@ -28,6 +28,7 @@ MANIFEST = "export.json"  # what an exported folder says of itself
 
 # What may change when a run is trained longer: how far, on what machine, and how it makes do with its memory.
 EXTENDABLE = ("train.steps:", "train.threads:", "train.device:", "train.recompute:")
+MAY_DIFFER = {"preset", "dropout", "attn_dropout", "ff_dropout", "block_heads", "block_d_ff"}  # from the run init names
 
 
 class Run:
@@ -75,20 +76,21 @@ class Run:
             theirs, places = run.recipe, tuple(f"{key}:" for key in recipe.PLACES)
             changed = [line for line in differences(recipe, theirs) if not line.startswith(places)]
             longer = extend and recipe.train.steps >= theirs.train.steps
+            extendable = all(line.startswith(EXTENDABLE) for line in changed)
             if longer and changed and theirs.train.schedule == "linear":
                 raise RegardError(
                     f"{path} was planned to end at step {theirs.train.steps}, where its linear schedule ends: it "
-                    f"cannot be extended. Start a new run from its weights with --set init={path}."
+                    f"cannot be extended. {elsewhere(path, changed)}."
                 )
-            if changed and not (longer and all(line.startswith(EXTENDABLE) for line in changed)):
-                advice = (
-                    "--extend lets a run grow in steps and change in nothing but the machine it runs on."
-                    if extend
-                    else "To train it longer, add --extend."
-                )
+            if changed and not (longer and extendable):
+                advice = ""
+                if extend:
+                    advice = " --extend lets a run grow in steps and change in nothing but the machine it runs on."
+                elif extendable and recipe.train.steps > theirs.train.steps and theirs.train.schedule != "linear":
+                    advice = " To train it longer, add --extend."
                 raise RegardError(
-                    f"{path} holds a run of another recipe. It differs in: {'; '.join(changed)}. Give another "
-                    f"directory with --run, or start from its weights there with --set init={path}. {advice}"
+                    f"{path} holds a run of another recipe. It differs in: {'; '.join(changed)}. "
+                    f"{elsewhere(path, changed)}.{advice}"
                 )
         return run
 
@@ -204,6 +206,16 @@ class Run:
         for step in self.steps():
             if step not in steps:
                 self.remove(step)
+
+
+def elsewhere(path: str | Path, changed: Sequence[str]) -> str:
+    """What to do with a recipe that a run differs from in these lines. The run's weights serve the same model alone."""
+    other = any(
+        line.startswith(("task:", "model.")) and line.split(":")[0].removeprefix("model.") not in MAY_DIFFER
+        for line in changed
+    )
+    advice = "Give another directory with --run"
+    return advice if other else f"{advice}, and to start from these weights there, --set init={path}"
 
 
 def write_atomically(path: Path, text: str) -> None:

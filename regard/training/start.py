@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from regard.config import Recipe, resolve
+from regard.config import Recipe, TrainConfig, resolve
 from regard.errors import RegardError
 from regard.models.transformer import count_parameters
 from regard.training import ranks
@@ -37,11 +37,12 @@ def train(
     Progress goes to stderr; `console` redirects it. `extend` lets a run go on with more steps than before. Under
     torchrun every rank calls this alike; rank 0 writes and reports.
     """
-    resolved = resolve(recipe, overrides)
+    console = (console or Console(stderr=True)) if ranks.first() else Console(quiet=True)
+    resolved = resolve(recipe, overrides, partial(say, console))
     place = Path(run or Path("runs") / resolved.name)
     trained, kind = fit(resolved, place, console=console, extend=extend), kind_of(resolved.task)
     if ranks.first():
-        say(console or Console(stderr=True), kind.last_words)
+        say(console, kind.last_words)
         kind.report(trained, resolved, Run.open(place))
     return trained
 
@@ -80,6 +81,8 @@ def prepare(recipe: Recipe, run: Run, console: Console) -> Loop[Any]:
             f"Note: train.steps = {recipe.train.steps} is less than train.warmup_steps = {recipe.train.warmup_steps}: "
             "the learning rate will not reach its peak.",
         )
+    if recipe.train.averages_early and 3 * recipe.train.save_every <= recipe.train.steps:
+        say(console, early_average(recipe.train))
     loop = Loop(task, recipe.train, run, console)
     say(
         console,
@@ -87,6 +90,16 @@ def prepare(recipe: Recipe, run: Run, console: Console) -> Loop[Any]:
         f"run directory {run.path}",
     )
     return loop
+
+
+def early_average(train: TrainConfig) -> str:
+    """A mean of weights that still change much may be worse than the last of them."""
+    return (
+        f"Note: train.average = {train.average} checkpoints with train.save_every = {train.save_every} reach back over "
+        f"{(train.average - 1) * train.save_every:,} of {train.steps:,} steps: those of the last third are averaged, "
+        "and their mean may be worse than the last weights. Set train.save_every to about "
+        f"{max(1, train.steps // (4 * train.average)):,}."
+    )
 
 
 def where(device: torch.device) -> str:

@@ -562,6 +562,10 @@ def test_a_corpus_that_is_not_here_says_how_to_get_it(tmp_path: Path, monkeypatc
         RegardError, match=r"^The corpus iwslt14-de-en is not here yet: regard data fetch iwslt14-de-en\.$"
     ):
         load(DataConfig(corpus="iwslt14-de-en"), "train")
+    with pytest.raises(
+        RegardError, match="regard data fetch europarl-en-fr --from FOLDER, for it has no public address"
+    ):
+        load(DataConfig(corpus="europarl-en-fr"), "train")
     with pytest.raises(RegardError, match=r"No corpus named multi30k-en-ed \(did you mean multi30k-en-de\?\)"):
         fetch.files("multi30k-en-ed", "train")
     with pytest.raises(RegardError, match=r"no public one: built in are en-de.*fetch gets multi30k-en-de"):

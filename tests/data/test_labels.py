@@ -151,3 +151,15 @@ def test_a_vocabulary_survives_its_file(tmp_path: Path) -> None:
     vocabulary = Vocabulary.of([Example(("Grüße", "x"), ("a",))], LabelDataConfig(min_count=1))
     (tmp_path / "words.json").write_text(vocabulary.dump(), encoding="utf-8")
     assert Vocabulary.load(tmp_path / "words.json") == vocabulary
+
+
+def test_a_file_that_is_missing_says_how_to_name_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        RegardError, match=r"train\.txt\.xz\. Say where it lies with --set 'data\.train=.*nlp\.stanford\.edu"
+    ):
+        load(resolve_as(LabelRecipe, "sst-cnn"), "train")
+    with pytest.raises(
+        RegardError, match=r"--set 'data\.train=\[\"FILE\"\]'\.$"
+    ):  # of one treebank all splits are made
+        load(resolve_as(LabelRecipe, "gum-tagger"), "valid")

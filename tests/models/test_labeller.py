@@ -21,8 +21,16 @@ LENGTHS = [6, 1, 4]
 
 
 def model(name: str, each_word: bool) -> Labeller:
+    """With an output that is drawn: a convolution begins with one that says the same of everything."""
     torch.manual_seed(0)
-    return Labeller(FAMILIES[name], 20, 3, each_word).eval()
+    labeller = Labeller(FAMILIES[name], 20, 3, each_word).eval()
+    torch.nn.init.normal_(labeller.output.weight)
+    return labeller
+
+
+def test_before_training_a_convolution_finds_every_label_as_likely() -> None:
+    labeller = Labeller(FAMILIES["cnn"], 20, 3, each_word=False)
+    assert not labeller(torch.randint(0, 20, (2, 5)), Padded.of([5, 3])).any()
 
 
 @pytest.mark.parametrize("each_word", [False, True])

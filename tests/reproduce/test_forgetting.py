@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from regard.errors import RegardError
 from regard.nn.convolution import receptive_field
 from regard.reproduce import forgetting
 from regard.reproduce.forgetting import CLIP_NORM, KINDS, Forgetting, gradients, over_seeds
@@ -83,3 +84,14 @@ def test_everything_is_written(found: Forgetting, tmp_path: Path) -> None:
     text = (tmp_path / "forgetting.md").read_text(encoding="utf-8")
     assert text.count("\n| ") == 1 + len(found.scaled) + len(KINDS)
     assert (tmp_path / "forgetting.png").read_bytes()[:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize(("distance", "columns"), [(20, "δ = 10 | δ = 20 |"), (30, "δ = 20 | δ = 30 |")])
+def test_the_table_reaches_the_distance_that_was_asked_for(distance: int, columns: str) -> None:
+    found = Forgetting(distance, {"RNN": [0.5] * (distance + 1)}, [])
+    assert forgetting.table(found).splitlines()[0].endswith(columns)
+
+
+def test_a_width_that_the_heads_do_not_divide_is_named() -> None:
+    with pytest.raises(RegardError, match="--width 9 must be a multiple of 4"):
+        forgetting.measure(5, 9, 1, CPU)

@@ -122,8 +122,8 @@ def test_deviations_are_those_beyond_the_tolerance(found: list[table1.Measured])
         ({"lengths": (8,)}, "--sizes needs two or more growing numbers"),
         ({"widths": (16, 8)}, "--widths needs two or more growing numbers"),
         ({"paths": (1, 2)}, "--paths needs two or more growing numbers of at least 2"),
-        ({"k": 1}, "never reach another: give at least 2"),
-        ({"r": 1}, "never reach another: give at least 2"),
+        ({"k": 1}, "--k 1 must be at least 2"),
+        ({"r": 0}, "--r 0 must be at least 2"),
     ],
 )
 def test_sizes_that_show_no_growth_are_refused(wrong: dict[str, Any], message: str) -> None:

@@ -90,6 +90,9 @@ def test_a_run_is_loaded_and_predicts(runs: dict[str, Path]) -> None:
     assert first.shape == (1, 2)
     np.testing.assert_allclose(first.sum(), 1, rtol=1e-5)
     assert first.argmax() != second.argmax()
+    assert [model.labels[found.argmax()] for found in (first, second)] == model.predict(texts)
+    with pytest.raises(RegardError, match="recurrent labels texts and translates none: use predict"):
+        model.translate(texts)
 
 
 def test_predictions_do_not_depend_on_company(runs: dict[str, Path]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import signal
@@ -19,11 +20,12 @@ from rich.console import Console
 from safetensors.torch import load_file
 
 import regard
-from regard.config import TrainConfig
+from regard.config import TrainConfig, resolve
 from regard.data.corpus import load_required
 from regard.errors import RegardError
 from regard.evaluate.bleu import exact_match
 from regard.training.device import settle
+from regard.training.loop import used
 from regard.training.run import Run
 from regard.training.start import fit
 
@@ -104,7 +106,6 @@ def train_losses(recipe: dict[str, Any], path: Path, changes: dict[str, Any]) ->
 
 
 def to_toml(recipe: dict[str, Any], folder: Path) -> Path:
-    from regard.config import resolve
     from regard.config import to_toml as write
 
     path = folder / "recipe.toml"
@@ -180,6 +181,47 @@ def test_a_finished_run_can_be_trained_longer(tiny_recipe: dict[str, Any], tmp_p
         for name in ("run", "whole")
     )
     assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    ("changes", "init", "extend"),
+    [
+        ({"train.steps": 24}, True, True),
+        ({"train.steps": 6}, True, False),
+        ({"train.steps": 24, "seed": 2}, True, False),
+        ({"model.dropout": 0.2}, True, False),
+        ({"model.d_model": 32}, False, False),
+    ],
+)
+def test_another_recipe_is_told_what_helps_it_alone(
+    tiny_recipe: dict[str, Any], tmp_path: Path, changes: dict[str, Any], init: bool, extend: bool
+) -> None:
+    (tmp_path / "run" / "checkpoints" / "step-000012").mkdir(parents=True)
+    to_toml(tiny_recipe, tmp_path / "run")
+    with pytest.raises(RegardError, match="Give another directory with --run") as refused:
+        Run.claim(tmp_path / "run", resolve(tiny_recipe, changes))
+    assert ("--set init=" in str(refused.value), "--extend" in str(refused.value)) == (init, extend)
+    linear = {**tiny_recipe, "train": {**tiny_recipe["train"], "schedule": "linear"}}
+    to_toml(linear, tmp_path / "run")
+    with pytest.raises(RegardError) as refused:
+        Run.claim(tmp_path / "run", resolve(linear, changes))
+    assert "--extend" not in str(refused.value)
+
+
+def test_an_average_that_begins_early_is_noted(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
+    said: list[str] = []
+    for average in (2, 3):
+        with (console := Console(width=300, file=io.StringIO())).capture() as seen:
+            fit(tiny_recipe, tmp_path / str(average), {"train.average": average, "train.save_every": 3}, console)
+        said.append(seen.get())
+    note = "Note: train.average = 3 checkpoints with train.save_every = 3 reach back over 6 of 12 steps"
+    assert [note in text for text in said] == [False, True]
+    assert "the mean of those at step 9, 12 (train.average)" in said[1]
+
+
+def test_a_mean_of_one_is_not_called_a_mean() -> None:
+    assert used([30]) == "The weights that are used are those at step 30 (train.average)."
+    assert used([20, 30]) == "The weights that are used are the mean of those at step 20, 30 (train.average)."
 
 
 def test_a_start_that_failed_does_not_block_its_directory(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import torch
 import regard
 from regard.data.corpus import Corpus
 from regard.errors import RegardError
+from regard.export.choice import open_translator
 from regard.export.formats import FORMATS, export
 from regard.tasks.attention import draw
 from regard.tasks.scoring import evaluate, model_scores
@@ -117,10 +118,23 @@ def test_other_formats_refuse_it_by_name_and_our_own_holds_it(recurrent: Path, t
     assert regard.load(tmp_path / "moved").translate("a b c") == regard.load(recurrent).translate("a b c")
 
 
+def test_what_needs_a_transformer_says_so_and_leaves_nothing(recurrent: Path) -> None:
+    before, said = sorted(recurrent.rglob("*")), []
+    with pytest.raises(RegardError, match=r"Blockwise decoding needs model\.family = \"transformer\""):
+        regard.load(recurrent).translate("a b", beam_size=1, blockwise=True)
+    for asked in ({"engine": "ctranslate2"}, {"quantization": "int8"}):
+        with pytest.raises(RegardError, match=r'"recurrent" is a run of our own alone\. Leave --engine and --quant'):
+            open_translator(recurrent, **asked, remark=said.append)
+    assert not said
+    assert sorted(recurrent.rglob("*")) == before
+
+
 def test_without_attention_there_is_a_report_but_no_alignment(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
     model = {"family": "recurrent", "d_model": 16, "d_hidden": 16, "attention": "none"}
     trained = regard.train({**tiny_recipe, "model": model}, tmp_path / "run")
-    assert "test BLEU" in (tmp_path / "run" / "report" / "report.txt").read_text()
+    report = (tmp_path / "run" / "report" / "report.txt").read_text()
+    assert "test BLEU" in report
+    assert "no picture: this model has no attention to the source" in report
     with pytest.raises(RegardError, match="no attention to the source"):
         trained.align(trained.search(["a b"])[0])
     with pytest.raises(RegardError, match="no attention to the source"):
