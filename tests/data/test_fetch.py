@@ -175,7 +175,8 @@ def test_a_killed_process_leaves_its_part_for_the_next(site: Site, tmp_path: Pat
     assert 0 < arrived < 300_000
     download(f"{site.address}/big", tmp_path / "big", pauses=QUICK)
     assert (tmp_path / "big").read_bytes() == site.files["/big"]
-    assert site.sent[-1] == ("/big", f"bytes={arrived}-", 300_000 - arrived)
+    # The server may note what it sent the killed process after this.
+    assert ("/big", f"bytes={arrived}-", 300_000 - arrived) in site.sent
 
 
 def test_a_server_without_ranges_sends_everything_again(site: Site, tmp_path: Path) -> None:
