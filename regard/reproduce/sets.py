@@ -201,7 +201,7 @@ CLUSTERING = Table(
     paper_steps=50_000, beside={"ll_oracle": "−1.4726"},
     notes=(
         "The paper's log-likelihoods are given as differences to its own oracle: its sets are others.",
-        "Its Rand indices are left out: they are of its other experiment, sets of CIFAR-100 features.",
+        "Its Rand indices are left out: they seem to be of its other experiment, sets of CIFAR-100 features.",
     ),
 )  # fmt: skip
 CLUSTERING_LARGE = Table(
