@@ -12,7 +12,8 @@ import re
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -187,21 +188,31 @@ def as_they_end(
     left: list[Experiment], measure: Measure, jobs: int, look: Callable[[Sequence[Experiment]], None]
 ) -> Iterator[tuple[Experiment, str]]:
     """Experiments as they end, each with an error or without; now and then `look` is shown those that are running."""
-    context = multiprocessing.get_context("spawn")  # a forked process cannot use a GPU
-    with interruptible(), ProcessPoolExecutor(jobs, mp_context=context, initializer=begin) as pool:
-        waiting: dict[Future[None], Experiment] = {pool.submit(one, each, measure): each for each in left}
+    with interruptible(), ThreadPoolExecutor(jobs) as pool:
+        waiting: dict[Future[None], Experiment] = {pool.submit(apart, each, measure): each for each in left}
         try:
             while waiting:
                 done, _ = wait(waiting, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
                 for future in done:
                     error = future.exception()
                     yield waiting.pop(future), "" if error is None else sentence(error)
-                look([each for future, each in waiting.items() if future.running()][:jobs])
+                look([each for future, each in waiting.items() if future.running()])
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in multiprocessing.active_children():
                 process.terminate()  # a run that is training saves its step first, and the pool waits for that
             raise
+
+
+def apart(experiment: Experiment, measure: Measure) -> None:
+    """One experiment in a process that nobody else has: what an error leaves of a GPU's context is of no use to the
+    next, and a process that is killed takes no other run with it."""
+    context = multiprocessing.get_context("spawn")  # a forked process cannot use a GPU
+    with ProcessPoolExecutor(1, mp_context=context, initializer=begin) as pool:
+        try:
+            pool.submit(one, experiment, measure).result()
+        except BrokenProcessPool:
+            raise RegardError("Its process was killed, for want of memory perhaps: try fewer --jobs.") from None
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,12 +26,14 @@ from regard.reproduce.experiments import (
 
 
 def note_and_measure(recipe: Recipe, run: Path) -> dict[str, float]:
-    """Instead of training: leave a mark for each call, and fail where the seed is 13."""
+    """Instead of training: leave a mark for each call, fail where the seed is 13, and be killed where it is 99."""
     run.mkdir(parents=True, exist_ok=True)
     with (run / "calls").open("a") as file:
         file.write("x")
     if recipe.seed == 13:
         raise RegardError("Unlucky.")
+    if recipe.seed == 99:
+        os.kill(os.getpid(), signal.SIGKILL)
     return {"bleu": 10.0 * recipe.seed}
 
 
@@ -87,6 +91,14 @@ def test_a_failure_is_told_and_tried_again(tmp_path: Path) -> None:
         assert sorted(failures) == ["a, seed 13: Unlucky.", "b, seed 13: Unlucky."]
         assert (tmp_path / "a-13" / "calls").read_text() == calls
     assert figures(experiments, "bleu")["a"].n == 1
+
+
+def test_a_process_that_is_killed_takes_no_other_run_with_it(tmp_path: Path) -> None:
+    experiments = plan(tmp_path, (99, 2))
+    failures = carry_out(experiments, note_and_measure, 2, Console(quiet=True))
+    assert sorted(failure.split(":")[0] for failure in failures) == ["a, seed 99", "b, seed 99"]
+    assert all("was killed" in failure for failure in failures)
+    assert [experiment.result for experiment in experiments if experiment.seed == 2] == [{"bleu": 20.0}] * 2
 
 
 def test_means_come_with_the_sample_standard_deviation() -> None:
