@@ -62,6 +62,7 @@ from regard.tasks.translation import Pairs, TranslationBatch, smoothed_loss
 from regard.training.captured import Captured
 
 DEVICE = torch.device("cuda")
+torch.backends.cudnn.allow_tf32 = False  # or recurrent layers in float32 would be less than that
 HEADS = Heads(8, 64, 64)
 WIDE = Heads(1, 512, 512)
 OTHER_HEADS = (Heads(4, 128, 128), Heads(5, 24, 40), WIDE)

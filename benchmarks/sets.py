@@ -5,8 +5,8 @@
 Forward and backward on one set of n elements, n from 100 upwards by half powers of ten, until one pass takes more than
 `--seconds` or `--gib`: SAB and ISAB alone, and whole networks, encoder, PMA and a SAB among the seeds, beside PyG's
 `SetTransformerAggregation` of the same layers where torch_geometric is installed. That the two networks compute the
-same is checked first. Every point is measured in a process of its own; memory is what the pass took beyond the weights
-and the set. The exponents are slopes through the last three points of each curve; on a CPU that of time is of processor
+same is checked first. Measurements have processes of their own; memory is what the pass took beyond the weights and the
+set. The exponents are slopes through the last three points of each curve; on a CPU that of time is of processor
 time, which other processes on the machine disturb less.
 """
 
@@ -82,12 +82,14 @@ def sizes(largest: int) -> list[int]:
 def run(setting: Setting, systems: list[str], ns: list[int], out: Path) -> dict[str, Any]:
     """All curves, one after the other; what has been measured is written after each point."""
     out.mkdir(parents=True, exist_ok=True)
-    result: dict[str, Any] = {"setting": asdict(setting), "precision": setting.precision, **apart(describe, setting)}
+    process = Apart(setting)
+    described = process.ask(describe, setting, limited=False)
+    result: dict[str, Any] = {"setting": asdict(setting), "precision": setting.precision, **described}
     result["curves"] = {}
     for name in systems:
         curve = result["curves"][name] = {"points": [], "ended": ""}
         for n in ns:
-            point = apart(measure, name, n, setting, limit=setting)
+            point = process.ask(measure, name, n, setting)
             if "error" in point:
                 curve["ended"] = f"n = {n:,}: {point['error']}"
                 break
@@ -96,6 +98,7 @@ def run(setting: Setting, systems: list[str], ns: list[int], out: Path) -> dict[
             (out / "sets.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
             if point["seconds"] > setting.seconds or point["bytes"] > setting.gib * GIB:
                 break
+    process.end()
     (out / "sets.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     (out / "sets.md").write_text(markdown(result), encoding="utf-8")
     draw(result, out / "sets.png")
@@ -105,27 +108,49 @@ def run(setting: Setting, systems: list[str], ns: list[int], out: Path) -> dict[
 # --- in a process of its own -----------------------------------------------------------------------------
 
 
-def apart(function: Callable[..., dict[str, Any]], *values: Any, limit: Setting | None = None) -> dict[str, Any]:
-    """`function(*values)` in a new process, which is ended where it goes far beyond a limit."""
-    context = multiprocessing.get_context("spawn")
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=answer, args=(sender, function, *values))
-    process.start()
-    sender.close()
-    began, found = time.perf_counter(), None
-    try:
-        while found is None:
-            if receiver.poll(0.05):
-                found = receiver.recv()
-            elif limit and time.perf_counter() - began > 60 + 3 * limit.seconds:  # start, first pass, timed pass
-                found = {"error": f"more than {limit.seconds:g} s"}
-            elif limit and limit.device == "cpu" and resident(process.pid) > (1 + limit.gib) * GIB:
-                found = {"error": f"more than {limit.gib:g} GiB"}
-    except EOFError:  # it was ended by the system
-        found = {"error": "out of memory"}
-    process.kill()
-    process.join()
-    return found
+class Apart:
+    """A process that measures. On a CPU each measurement has a new one, since memory is what the process has; on a GPU,
+    whose allocator counts, one serves until something goes wrong in it."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting, self.process = setting, None
+        self.context = multiprocessing.get_context("spawn")
+
+    def ask(self, function: Callable[..., dict[str, Any]], *values: Any, limited: bool = True) -> dict[str, Any]:
+        """`function(*values)` there, ended where it goes far beyond a limit."""
+        setting = self.setting
+        if self.process is None:
+            self.pipe, other = self.context.Pipe()
+            self.process = self.context.Process(target=serve, args=(other,), daemon=True)
+            self.process.start()
+            other.close()
+        self.pipe.send((function, values))
+        began, found = time.perf_counter(), None
+        try:
+            while found is None:
+                if self.pipe.poll(0.05):
+                    found = self.pipe.recv()
+                elif limited and time.perf_counter() - began > 60 + 3 * setting.seconds:  # start, first pass, timed one
+                    found = {"error": f"more than {setting.seconds:g} s"}
+                elif limited and setting.device == "cpu" and resident(self.process.pid) > (1 + setting.gib) * GIB:
+                    found = {"error": f"more than {setting.gib:g} GiB"}
+        except EOFError:  # it was ended by the system
+            found = {"error": "out of memory"}
+        if setting.device == "cpu" or "error" in found:
+            self.end()
+        return found
+
+    def end(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.join()
+            self.process = None
+
+
+def serve(pipe: Connection) -> None:
+    while True:
+        function, values = pipe.recv()
+        pipe.send(answer(function, *values))
 
 
 def resident(pid: int | None) -> int:
@@ -136,20 +161,20 @@ def resident(pid: int | None) -> int:
         return 0
 
 
-def answer(sender: Connection, function: Callable[..., dict[str, Any]], *values: Any) -> None:
+def answer(function: Callable[..., dict[str, Any]], *values: Any) -> dict[str, Any]:
     try:
-        sender.send(function(*values))
+        return function(*values)
     except ModuleNotFoundError as error:
-        sender.send({"error": f"not installed: {error.name}"})
+        return {"error": f"not installed: {error.name}"}
     except Exception as error:
         import traceback
 
         from regard.training.memory import out_of_memory
 
-        if not out_of_memory(error):
-            traceback.print_exc()
-        first = (str(error).splitlines() or [""])[0]
-        sender.send({"error": "out of memory" if out_of_memory(error) else f"{type(error).__name__}: {first[:200]}"})
+        if out_of_memory(error):
+            return {"error": "out of memory"}
+        traceback.print_exc()
+        return {"error": f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"}
 
 
 def describe(setting: Setting) -> dict[str, Any]:
