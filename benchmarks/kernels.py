@@ -36,12 +36,14 @@ from regard.decode.recorded import KeptBench
 from regard.decode.search import search, work
 from regard.decode.state import SearchOptions, State
 from regard.decode.step import advance
+from regard.models.blockwise import TransformerBlockStep
 from regard.models.convolutional import ConvolutionalSeq2Seq
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.families import step_of
 from regard.models.recurrent import Encoded, PreviousStateDecoder, RecurrentSeq2Seq
 from regard.models.transformer import Transformer
 from regard.nn.attention import attention
+from regard.nn.blockwise import BlockHeads
 from regard.nn.kernels.attention import Heads, Settings, short_attention
 from regard.nn.kernels.columns import sum_rows
 from regard.nn.kernels.embedding import embed
@@ -50,7 +52,7 @@ from regard.nn.kernels.packed import kernel_for
 from regard.nn.kernels.r_drop import loss_and_gradients as r_drop_by_kernel
 from regard.nn.kernels.ranking import ranked
 from regard.nn.kernels.residual import residual_norm, residual_sum
-from regard.nn.kernels.stepping import memory_attention, past_attention
+from regard.nn.kernels.stepping import block_attention, memory_attention, past_attention
 from regard.nn.kernels.varlen import varlen_attention
 from regard.nn.layout import Packed, Padded
 from regard.nn.linear import linear_relu
@@ -158,6 +160,17 @@ def check_steps(dtype: torch.dtype, beam: int, heads: Heads) -> None:
     real = (places < lengths[:, None]).repeat_interleave(beam, 0)
     expected = attention(q[:, :, None], *spread, real[:, None, None])[:, :, 0].flatten(1)
     check(f"memory_attention, {name}", memory_attention(queries, *shared, lengths, beam), expected, LIMITS[dtype])
+    if beam == 1:
+        Q, n = 4, whole(0, room - 4, slots)
+        both = some(slots * Q, 2 * q_size + v_size)
+        block = both.view(slots, Q, -1).split([q_size, q_size, v_size], -1)
+        q, own_k, own_v = (part.unflatten(-1, (heads.n, -1)).transpose(1, 2) for part in block)  # (B, H, Q, d)
+        context = block_attention(both, k, v, n[:, None] + torch.arange(Q, device=DEVICE))
+        places_q = (n[:, None] + torch.arange(Q, device=DEVICE))[:, None, :, None]
+        keys, values = (x.double().scatter(2, places_q.expand_as(o), o.double()) for x, o in ((k, own_k), (v, own_v)))
+        seen = places[None, None, None] <= places_q
+        expected = attention(q.double(), keys, values, seen).transpose(1, 2).flatten(0, 1).flatten(1)
+        check(f"block_attention, {name}", context, expected, LIMITS[dtype])
     for V in (32_000, 8_001):
         logits, banned = some(R, V), (0, 1, 3)
         best, tokens, total = ranked(logits, banned, 2 * beam)
@@ -175,14 +188,20 @@ FAMILIES: dict[str, Callable[[], EncoderDecoder]] = {
 }
 
 
+def some_sources() -> tuple[list[list[int]], list[int]]:
+    """150 sources, longest first, and how many tokens their outputs may have."""
+    chance = np.random.default_rng(0)
+    sources = [[*chance.integers(4, 200, size=size).tolist(), 2] for size in sorted(chance.integers(1, 30, 150))[::-1]]
+    return sources, [len(source) + 10 for source in sources]
+
+
 def check_search(family: str, beam: int, slots: int) -> None:
     """A recorded search by kernels finds what a plain one on the CPU does, when it records and when it replays."""
     model = FAMILIES[family]().eval()
     with torch.no_grad():
         model.output.weight.mul_(4)  # or all tokens would be nearly alike
-    chance = np.random.default_rng(0)
-    sources = [[*chance.integers(4, 200, size=size).tolist(), 2] for size in sorted(chance.integers(1, 30, 150))[::-1]]
-    limits, options = [len(source) + 10 for source in sources], SearchOptions(1, 2, beam_size=beam, banned=(0, 1, 3))
+    sources, limits = some_sources()
+    options = SearchOptions(1, 2, beam_size=beam, banned=(0, 1, 3))
     here = deepcopy(model).to(DEVICE)
     with torch.inference_mode():
         expected = search(step_of(model, sources, beam), limits, options, torch.device("cpu"), slots)
@@ -191,6 +210,24 @@ def check_search(family: str, beam: int, slots: int) -> None:
             found = work(bench.recorded, bench.parts, limits, DEVICE)
             same = sum(a[0].tokens == b[0].tokens for a, b in zip(found, expected, strict=True))
             name = f"search, {family}, beam {beam}, {slots} slots, {how}"
+            checked.append((same == len(sources), name, f"{same} of {len(sources)} outputs"))
+
+
+def check_blocks(k: int, slots: int) -> None:
+    """Recorded blockwise decoding by kernels finds what greedy search on the CPU does, whatever its heads propose."""
+    model = FAMILIES["Transformer"]().eval()
+    heads = BlockHeads(model.config.d_model, model.config.d_ff, k).eval()
+    sources, limits = some_sources()
+    options = SearchOptions(1, 2, beam_size=1, banned=(0, 1, 3))
+    with torch.inference_mode():
+        model.output.weight.mul_(4)
+        expected = search(step_of(model, sources, 1), limits, options, torch.device("cpu"), slots)
+        step = TransformerBlockStep(deepcopy(model).to(DEVICE), deepcopy(heads).to(DEVICE), sources)
+        bench = KeptBench.of_blocks(step, slots, 32, 64, options)
+        for how in ("recording", "replaying"):
+            found = work(bench.recorded, bench.parts, limits, DEVICE)
+            same = sum(a[0].tokens == b[0].tokens for a, b in zip(found, expected, strict=True))
+            name = f"blocks of {k}, {slots} slots, {how}"
             checked.append((same == len(sources), name, f"{same} of {len(sources)} outputs"))
 
 
@@ -435,6 +472,7 @@ def parts() -> list[Callable[[], None]]:
     steps += [partial(check_steps, dtype, 4, heads) for dtype in LIMITS for heads in (Heads(4, 128, 128), WIDE)]
     steps += [partial(check_choices, *case) for case in product((1, 2, 4, 5, 8), ("gnmt", "power"))]
     searches = [partial(check_search, *case) for case in product(FAMILIES, (1, 4, 5), (16, 100))]
+    searches += [partial(check_blocks, *case) for case in ((2, 16), (4, 1), (4, 100))]
     walks = [partial(check_walk, width) for width in (24, 256, 512)]
     return [check_model, check_recordings, check_passes, check_dropout, *searches, *walks, *steps, *attentions]
 

@@ -24,8 +24,8 @@ import torch
 from torch import Tensor
 
 from regard.decode.search import Take, work
-from regard.decode.state import Hypothesis, SearchOptions, State
-from regard.decode.step import most_probable, without
+from regard.decode.state import Hypothesis, SearchOptions, State, norms
+from regard.decode.step import for_kernels, most_probable, one_kernel_chooses, without
 
 
 class BlockStep(Protocol):
@@ -117,19 +117,34 @@ def decode_blocks(
 
 def advance(step: BlockStep, state: BlockState, options: SearchOptions, longest: int) -> None:
     """One call: 1 to k tokens more in every slot. In slots that are done something goes on too, at their last place."""
-    here, places = state.here, torch.arange(step.k, device=state.fed.device)
+    here = state.here
     fed = state.fed.masked_fill((here == 0)[:, None], options.start)
-    log_probs, said = most_probable(step(fed, here, longest), options.banned)  # (B, k)
+    logits = step(fed, here, longest)
+    if one_kernel_chooses(logits, options):
+        from regard.nn.kernels.ranking import ranked
+
+        last = accepted_by_kernel(logits, options, state)
+        state.fed[:, 1:] = ranked(step.propose(last), options.banned, 1)[1][:, :, 0]
+        return
+    last = accepted(fed, here, *most_probable(logits.float(), options.banned), options, state)
+    proposed = without(step.propose(last).float(), options.banned).argmax(-1)
+    state.fed = torch.cat([state.tokens[:, 0].gather(1, (here + last)[:, None]), proposed], 1)
+
+
+def accepted(
+    fed: Tensor, here: Tensor, log_probs: Tensor, said: Tensor, options: SearchOptions, state: BlockState
+) -> Tensor:
+    """Write down what is certain; gives the place of the last such token, (B,). fed, log_probs, said: (B, k)"""
+    places = torch.arange(fed.shape[1], device=fed.device)
     room_left = here[:, None] + places[1:] < state.limit[:, None]
     right = (fed[:, 1:] == said[:, :-1]) & (said[:, :-1] != options.end) & room_left
-    last = right.cumprod(1).sum(1)  # (B,), the place of the last token that is certain
+    last = right.cumprod(1).sum(1)
     certain = places <= last[:, None]
     at = here[:, None] + places
     tokens = state.tokens[:, 0].scatter(1, at, torch.where(certain, said, state.tokens[:, 0].gather(1, at)))
     state.tokens, state.length = tokens[:, None], here + last + 1
     state.log_probs = state.log_probs + (log_probs * certain).sum(1, keepdim=True)
-    newest = said.gather(1, last[:, None])
-    over = (newest[:, 0] == options.end) | (state.length >= state.limit)
+    over = (said.gather(1, last[:, None])[:, 0] == options.end) | (state.length >= state.limit)
     state.calls = state.calls + ~state.done
     ending = (over & ~state.done)[:, None]
     scores = options.normalise(state.log_probs, state.length[:, None])
@@ -138,5 +153,16 @@ def advance(step: BlockStep, state: BlockState, options: SearchOptions, longest:
     state.found_length = torch.where(ending, state.length[:, None], state.found_length)
     state.found_tokens = torch.where(ending[:, :, None], state.tokens, state.found_tokens)
     state.done = state.done | over
-    proposed = without(step.propose(last), options.banned).argmax(-1)
-    state.fed = torch.cat([newest, proposed], 1)
+    return last
+
+
+def accepted_by_kernel(logits: Tensor, options: SearchOptions, state: BlockState) -> Tensor:
+    from regard.nn.kernels.accepting import Calls, accept
+    from regard.nn.kernels.ranking import ranked
+
+    values, tokens, totals = ranked(logits, options.banned, 1)
+    table = norms(options, state.tokens.shape[2], logits.device)
+    return accept(
+        values[:, :, 0], tokens[:, :, 0], totals, *for_kernels(state), Calls(state.fed, state.calls), table,
+        options.start, options.end,
+    )  # fmt: skip

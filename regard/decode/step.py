@@ -14,13 +14,16 @@ Departures from the paper: its "terminate early when possible" is made exact by 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 import torch
 from torch import Tensor
 
 from regard.decode.state import SearchOptions, State, norms
 from regard.nn import kernels
+
+if TYPE_CHECKING:
+    from regard.nn.kernels.choosing import Found, Living
 
 BLOCK = 128  # numbers of which the largest stands for all, where the best of many are looked for
 
@@ -136,7 +139,7 @@ def advance(
         constraint.follow(parents, tokens)
 
 
-def one_kernel_chooses(logits: Tensor, options: SearchOptions, constraints: Sequence[Constraint]) -> bool:
+def one_kernel_chooses(logits: Tensor, options: SearchOptions, constraints: Sequence[Constraint] = ()) -> bool:
     """Whether this is the plain case, in which a GPU does all that follows at once."""
     if not kernels.usable(logits) or constraints or options.n_best > 1:
         return False
@@ -150,13 +153,20 @@ def one_kernel_chooses(logits: Tensor, options: SearchOptions, constraints: Sequ
 
 def chosen_by_kernel(logits: Tensor, options: SearchOptions, state: State) -> Tensor:
     """Move the state on; gives the parent of each hypothesis, (B, W)."""
-    from regard.nn.kernels.choosing import Found, Living, choose
+    from regard.nn.kernels.choosing import choose
     from regard.nn.kernels.ranking import ranked
 
-    living = Living(state.tokens, state.log_probs, state.length, state.limit, state.done)
-    found = Found(state.found_tokens, state.found_length, state.found_log_probs, state.found_scores)
     ranks = ranked(logits, options.banned, 2 * options.beam_size)
-    return choose(*ranks, living, found, norms(options, state.tokens.shape[2], logits.device), options.end)
+    table = norms(options, state.tokens.shape[2], logits.device)
+    return choose(*ranks, *for_kernels(state), table, options.end)
+
+
+def for_kernels(state: State) -> tuple[Living, Found]:
+    """What a kernel writes to."""
+    from regard.nn.kernels.choosing import Found, Living
+
+    living = Living(state.tokens, state.log_probs, state.length, state.limit, state.done)
+    return living, Found(state.found_tokens, state.found_length, state.found_log_probs, state.found_scores)
 
 
 def allowed(logits: Tensor, options: SearchOptions, state: State, constraints: Sequence[Constraint]) -> Tensor:

@@ -24,9 +24,9 @@ class TransformerBlockStep(TransformerStep):
         """tokens: (B, k), at positions[b], positions[b] + 1, …   → (B, k, V), of the next token after each"""
         places = positions[:, None] + torch.arange(self.k, device=positions.device)
         self.last = self.hidden(tokens.flatten(), places, longest).unflatten(0, tokens.shape)
-        return self.logits(self.last).float()
+        return self.logits(self.last)
 
     def propose(self, places: Tensor) -> Tensor:
         """places: (B,), 0 to k − 1   → (B, k − 1, V), of the tokens after the next from there"""
         every = torch.arange(len(places), device=places.device)
-        return self.logits(self.heads(self.last[every, places])).float()
+        return self.logits(self.heads(self.last[every, places]))

@@ -248,8 +248,8 @@ class TransformerStep(ModelStep):
         return embedding.tokens(tokens) * embedding.scale + embedding.positions(places, seen)
 
     def see_past(self, positions: Tensor, longest: int) -> Callable[[Past, Tensor], Tensor]:
-        """How a layer attends to what has been produced: by kernel, where one position comes at a time."""
-        if self.ancestors is None or positions.shape[1] > 1:
+        """How a layer attends to what has been produced."""
+        if self.ancestors is None:
             barred = future(positions, longest, self.model.config.n_heads).to(self.barred.dtype)
             return lambda past, x: past(x, positions, barred)
         for _, past, _ in self.layers:
@@ -260,11 +260,11 @@ class TransformerStep(ModelStep):
         if self.beam > 1:  # each writes this position itself
             itself = torch.arange(len(table), dtype=table.dtype, device=table.device) % self.beam
             table.scatter_(1, positions, itself[:, None])
-        return lambda past, x: past.by_kernel(x, positions[:, 0], table, self.beam)
+        return lambda past, x: past.by_kernel(x, positions, table, self.beam)
 
     def see_source(self, memory: Memory, barred: Tensor, watched: bool, x: Tensor) -> Tensor:
         """How a layer attends to the source; where it is watched, in a way that leaves its weights behind."""
-        by_kernel = self.ancestors is not None and not watched and len(x) == len(self.lengths) * self.beam
+        by_kernel = self.ancestors is not None and not watched
         return memory.by_kernel(x, self.lengths) if by_kernel else memory(x, barred)
 
     def move(self, rows: Tensor, longest: int) -> None:

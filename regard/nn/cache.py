@@ -82,11 +82,15 @@ class Past:
             self.k, self.v = (F.pad(old, (0, 0, 0, more)) for old in (self.k, self.v))
 
     def by_kernel(self, x: Tensor, positions: Tensor, ancestors: Tensor, beam: int) -> Tensor:
-        """x: (R, D), one position more of every hypothesis   positions: (R,), its number   ancestors: (R, room)"""
-        from regard.nn.kernels.stepping import past_attention
+        """x: (R·Q, D), Q positions more of every hypothesis, more than one in a beam of one alone
+        positions: (R, Q), their numbers, one after another   ancestors: (R, room)"""
+        from regard.nn.kernels.stepping import block_attention, past_attention
 
         projected = linear(x, self.weight, self.bias)
-        context = past_attention(projected, self.k, self.v, ancestors, positions, beam)
+        if positions.shape[1] > 1:
+            context = block_attention(projected, self.k, self.v, positions)
+        else:
+            context = past_attention(projected, self.k, self.v, ancestors, positions[:, 0], beam)
         return linear(context, self.attention.w_o.weight, self.attention.w_o.bias)
 
     def __call__(self, x: Tensor, positions: Tensor, future: Tensor) -> Tensor:

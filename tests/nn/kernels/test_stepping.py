@@ -9,16 +9,28 @@ import pytest
 import torch
 
 from regard.config import TransformerConfig
+from regard.decode.blockwise import BlockState, decode_blocks
+from regard.decode.blockwise import advance as advance_blocks
 from regard.decode.recorded import KeptBench
 from regard.decode.search import search, work
 from regard.decode.state import SearchOptions, State
 from regard.decode.step import advance
+from regard.models.blockwise import TransformerBlockStep
 from regard.models.stepping import TransformerStep
 from regard.models.transformer import Transformer
 from regard.nn import kernels
+from regard.nn.blockwise import BlockHeads
 from regard.nn.cache import attend
 from regard.nn.kernels.ranking import ranked
-from regard.nn.kernels.stepping import HYPOTHESES, KEYS, POSITIONS, memory_attention, past_attention, put
+from regard.nn.kernels.stepping import (
+    HYPOTHESES,
+    KEYS,
+    POSITIONS,
+    block_attention,
+    memory_attention,
+    past_attention,
+    put,
+)
 
 CPU = torch.device("cpu")
 
@@ -48,6 +60,30 @@ def test_the_past_is_read_where_its_ancestors_wrote_it(beam: int, d_k: int, d_v:
         kept_k[row, :, here], kept_v[row, :, here] = key.view(H, d_k), value.view(H, d_v)
     assert torch.equal(k, kept_k), "something else was written"
     assert torch.equal(v, kept_v)
+
+
+@pytest.mark.parametrize(("Q", "d_k", "d_v"), [(2, 8, 8), (4, 12, 10), (5, 16, 40), (HYPOTHESES + 2, 6, 8)])
+def test_positions_of_a_block_see_the_past_and_those_before_them(Q: int, d_k: int, d_v: int) -> None:
+    torch.manual_seed(0)
+    H, starts = 2, torch.tensor([0, KEYS + 5, 3])
+    B, room = len(starts), KEYS + 9 + Q
+    k, v = torch.randn(B, H, room, d_k), torch.randn(B, H, room, d_v)
+    for slot, n in enumerate(starts.tolist()):
+        k[slot, :, n:], v[slot, :, n:] = torch.nan, torch.nan  # nobody may look
+    positions = starts[:, None] + torch.arange(Q)
+    projected = torch.randn(B * Q, H * (2 * d_k + d_v))
+    kept_k, kept_v = k.clone(), v.clone()
+    context = block_attention(projected, k, v, positions).view(B, Q, H, d_v)
+    for slot, n in enumerate(starts.tolist()):
+        q, key, value = projected.view(B, Q, -1)[slot].split([H * d_k, H * d_k, H * d_v], dim=1)
+        kept_k[slot, :, n : n + Q] = key.view(Q, H, d_k).transpose(0, 1)
+        kept_v[slot, :, n : n + Q] = value.view(Q, H, d_v).transpose(0, 1)
+        for i in range(Q):
+            seen_k, seen_v = kept_k[slot, :, : n + i + 1], kept_v[slot, :, : n + i + 1]
+            expected = attend(q[i].view(H, 1, d_k), seen_k, seen_v, None)[:, 0]
+            torch.testing.assert_close(context[slot, i], expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(k, kept_k, rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(v, kept_v, rtol=0, atol=0, equal_nan=True)
 
 
 def test_every_position_of_a_source_comes_to_its_place() -> None:
@@ -197,3 +233,81 @@ def test_a_search_by_kernels_finds_the_same(
         for other in others:
             assert [h.tokens for h in other] == [h.tokens for h in plain]
             assert [h.score for h in other] == pytest.approx([h.score for h in plain], abs=1e-4)
+
+
+class Said:
+    """A model of k tokens whose logits are chance; what was proposed is often what it says."""
+
+    def __init__(self, k: int, V: int) -> None:
+        self.k, self.V = k, V
+
+    def enter(self, slots: torch.Tensor, sentences: Sequence[int]) -> None: ...
+
+    def __call__(self, tokens: torch.Tensor, positions: torch.Tensor, longest: int) -> torch.Tensor:
+        logits = torch.randn(len(tokens), self.k, self.V)
+        agrees = torch.rand(len(tokens), self.k - 1) < 0.7
+        logits[:, :-1].scatter_add_(2, tokens[:, 1:, None], 20.0 * agrees[:, :, None])
+        return logits
+
+    def propose(self, places: torch.Tensor) -> torch.Tensor:
+        return torch.randn(len(places), self.k - 1, self.V)
+
+    def keep(self, slots: torch.Tensor) -> None: ...
+
+
+@pytest.mark.parametrize(("k", "seed"), [(2, 0), (4, 2), (5, 4)])
+def test_one_kernel_accepts_as_many_operations_do(k: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls from a random state: slots that are done, at their limit or new, proposals that are right or not, ends."""
+    torch.manual_seed(seed)
+    B, V, room = 8, 12, 150
+    options = SearchOptions(1, 2, 1, banned=(0, 1), normalization=("gnmt", "power")[seed % 2])
+    state = BlockState.of(B, room, k, options, CPU)
+    limits = torch.randint(1, room + 1, (B,))
+    state.enter(torch.arange(B), limits, 1)
+    state.length = (torch.rand(B) * limits).long() * (torch.rand(B) < 0.8)
+    state.tokens = torch.randint(4, V, (B, 1, room + k))
+    state.fed = torch.randint(3, V, (B, k))
+    state.done, state.calls = torch.rand(B) < 0.2, torch.randint(0, 9, (B,))
+    state.length[0], state.done[0] = limits[0] - 1, False  # at least this one ends
+    outcomes = []
+    for use in (False, True):
+        monkeypatch.setattr(kernels, "usable", lambda x, use=use: use)
+        torch.manual_seed(seed + 100)
+        after = replace(state, **{one.name: getattr(state, one.name).clone() for one in fields(state)})
+        for _ in range(2):
+            advance_blocks(Said(k, V), after, options, room)
+        outcomes.append(after)
+    plain, ours = outcomes
+    assert (plain.length - state.length).max() > 2, "nothing was accepted"
+    for name in ("length", "done", "calls", "fed"):
+        assert torch.equal(getattr(ours, name), getattr(plain, name)), name
+    torch.testing.assert_close(ours.log_probs, plain.log_probs)
+    torch.testing.assert_close(ours.found_scores, plain.found_scores)
+    found = plain.found_scores[:, 0] > -torch.inf
+    assert found.any()
+    torch.testing.assert_close(ours.found_log_probs[found], plain.found_log_probs[found])
+    assert torch.equal(ours.found_length[found], plain.found_length[found])
+    for slot, length in enumerate(plain.length.tolist()):
+        assert torch.equal(ours.tokens[slot, 0, :length], plain.tokens[slot, 0, :length])
+        n = int(plain.found_length[slot, 0]) if found[slot] else 0
+        assert torch.equal(ours.found_tokens[slot, 0, :n], plain.found_tokens[slot, 0, :n])
+
+
+def test_blocks_by_kernels_are_what_greedy_search_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(1)
+    config = TransformerConfig(n_layers=1, d_model=16, d_ff=24, n_heads=2, d_k=6, d_v=8, output_bias=True)
+    model, heads = Transformer(config, 150).eval(), BlockHeads(16, 24, 3).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(2.0)  # so that tokens differ
+    sources = [[*range(4 + i, 4 + i + n), 2] for i, n in enumerate((5, 4, 1))]
+    limits = [len(source) + 6 for source in sources]
+    options = SearchOptions(1, 2, beam_size=1, banned=(0, 1, 3))
+    with torch.inference_mode():
+        greedy = [best.tokens for (best,) in search(TransformerStep(model, sources, 1), limits, options, CPU)]
+        for use in (False, True):
+            monkeypatch.setattr(kernels, "usable", lambda x, use=use: use)
+            found = decode_blocks(TransformerBlockStep(model, heads, sources), limits, options, CPU, 2)
+            assert [best.tokens for best in found] == greedy
+            bench = KeptBench.of_blocks(TransformerBlockStep(model, heads, sources), 2, 8, 16, options)
+            assert [best.tokens for (best,) in work(bench.recorded, bench.parts, limits, CPU)] == greedy
