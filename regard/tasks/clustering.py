@@ -22,6 +22,7 @@ from regard.nn.mixture import Mixture, mixture_of
 from regard.tasks.sets import SetBatch, SetTask, to_numpy
 
 D = 2  # the points lie in a plane
+FLOOR = 1e-3  # of σ, which is 0.3: one that rounds to nothing would leave a loss that is no number
 
 
 class ClusteringTask(SetTask[ClusteringRecipe]):
@@ -43,10 +44,10 @@ class ClusteringTask(SetTask[ClusteringRecipe]):
         return Mixtures(data.smallest, data.largest, data.n_components, data.spread, data.sigma, D)
 
     def losses(self, output: Tensor, batch: SetBatch) -> Tensor:
-        return -mean_log_likelihood(batch.x, batch.layout, mixture_of(output))
+        return -mean_log_likelihood(batch.x, batch.layout, mixture_of(output, FLOOR))
 
     def measure(self, output: Tensor, batch: SetBatch, sets: Sets, closely: bool) -> dict[str, np.ndarray]:
-        x, layout, found = batch.x, batch.layout, mixture_of(output)
+        x, layout, found = batch.x, batch.layout, mixture_of(output, FLOOR)
         mixtures = {"0": found, "1": em_step(x, layout, found), "_oracle": oracle(sets, x.device)}
         values = {f"ll{name}": to_numpy(mean_log_likelihood(x, layout, mixture)) for name, mixture in mixtures.items()}
         values |= {f"gap{name}": values[f"ll{name}"] - values["ll_oracle"] for name in "01"}
@@ -56,7 +57,7 @@ class ClusteringTask(SetTask[ClusteringRecipe]):
         return values
 
     def answers(self, output: Tensor, layout: Padded) -> list[Mixture]:
-        found = mixture_of(output)
+        found = mixture_of(output, FLOOR)
         return [Mixture(*(part[row : row + 1].cpu() for part in found)) for row in range(len(output))]
 
 

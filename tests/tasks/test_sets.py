@@ -17,7 +17,7 @@ from regard.errors import RegardError
 from regard.nn.layout import Padded
 from regard.nn.mixture import Mixture
 from regard.tasks.anomaly import AnomalyTask
-from regard.tasks.clustering import ClusteringTask, oracle
+from regard.tasks.clustering import FLOOR, ClusteringTask, oracle
 from regard.tasks.key_chain import KeyChainTask, looked_at, pooling_weights
 from regard.tasks.max_regression import MaxRegressionTask
 from regard.tasks.point_clouds import PointCloudsTask
@@ -88,12 +88,22 @@ def test_a_network_that_knows_the_truth_has_no_gap() -> None:
     task = task_of(ClusteringTask, "clustering", model={"d_model": 8, "n_inducing": 2, "n_seeds": 4})
     ((sets, batch),) = task.held_out("test", 5, CPU)
     truth = oracle(sets, CPU)
-    inverse_softplus = torch.log(torch.expm1(truth.sigmas))
+    inverse_softplus = torch.log(torch.expm1(truth.sigmas - FLOOR))
     output = torch.cat([truth.log_weights[..., None], truth.means, inverse_softplus], dim=-1)
     values = task.measure(output, batch, sets, closely=True)
     assert values["gap0"] == pytest.approx(np.zeros(5), abs=1e-4)
     assert np.array_equal(values["ari0"], values["ari_oracle"])
     assert (values["gap1"] > 0).all()
+
+
+def test_a_component_without_breadth_leaves_a_loss_that_is_a_number() -> None:
+    task = task_of(ClusteringTask, "clustering", model={"d_model": 8, "n_inducing": 2, "n_seeds": 4})
+    ((_, batch),) = task.held_out("test", 5, CPU)
+    output = torch.full((5, 4, 5), -200.0, requires_grad=True)  # softplus(−200) is 0
+    losses = task.losses(output, batch)
+    (gradient,) = torch.autograd.grad(losses.sum(), output)
+    assert losses.isfinite().all()
+    assert gradient.isfinite().all()
 
 
 def test_keys_are_found_and_looked_at() -> None:
