@@ -1,8 +1,8 @@
 """Sources of a search that begins when the first of them are tokenised.
 
 A GPU would wait for the tokens of all sentences, which take a tenth of a bulk search. Longer sentences enter it first,
-and their bytes tell well enough which those are; a thread makes the tokens of the others meanwhile. While SentencePiece
-tokenises, Python is free for the search.
+and their bytes tell well enough which those are; a thread makes the tokens of the others meanwhile, and the encoder
+takes them a piece at a time. While SentencePiece tokenises, Python is free for the search.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import overload
 
 from regard.data.tokenizer import Tokenizer
 
-TEXTS = 1_024  # that are tokenised at a time: the search has to wait while their tokens become Python's
+TEXTS = 512  # that are tokenised at a time: the search has to wait while their tokens become Python's
 
 
 class Unexpected(Exception):
@@ -22,13 +22,14 @@ class Unexpected(Exception):
 
 
 class Ahead(Sequence[list[int]]):
-    """The tokens of texts, of which the first so many are there at once."""
+    """The tokens of texts, of which the first piece is there at once."""
 
-    def __init__(self, tokenizer: Tokenizer, texts: Sequence[str], first: int, pool: ThreadPoolExecutor) -> None:
-        self.texts, self.tokens = texts, tokenizer.encode(texts[:first])
+    def __init__(self, tokenizer: Tokenizer, texts: Sequence[str], pool: ThreadPoolExecutor) -> None:
+        self.texts, self.piece = texts, TEXTS
+        self.tokens = tokenizer.encode(texts[: self.piece])
         self.longest = max(map(len, self.tokens))  # of the first
-        starts = range(first, len(texts), TEXTS)
-        self.coming = [pool.submit(tokenizer.encode, texts[start : start + TEXTS]) for start in starts]
+        starts = range(self.piece, len(texts), self.piece)
+        self.coming = [pool.submit(tokenizer.encode, texts[start : start + self.piece]) for start in starts]
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -52,16 +53,16 @@ class Ahead(Sequence[list[int]]):
 
     def has(self, count: int) -> bool:
         """Whether the first so many are there."""
-        missing = -(-max(0, count - len(self.tokens)) // TEXTS)
+        missing = -(-max(0, count - len(self.tokens)) // self.piece)
         return all(piece.done() for piece in self.coming[:missing])
 
 
 @contextmanager
-def ahead(tokenizer: Tokenizer, texts: Sequence[str], first: int) -> Iterator[Ahead]:
+def ahead(tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[Ahead]:
     """What has not been tokenised in the end never is."""
     pool = ThreadPoolExecutor(1)
     try:
-        yield Ahead(tokenizer, texts, first, pool)
+        yield Ahead(tokenizer, texts, pool)
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -117,10 +117,11 @@ def work(
     take: Take | None = None,
     alive: int = 1,
     expect: Callable[[range], bool] | None = None,
+    portion: int = 0,
 ) -> list[list[Hypothesis]]:
     """Bring every sentence through a slot of the bench. `alive`: with how many hypotheses it begins. `expect` is asked,
     while the device works, to get ready the sentences that will enter next, until it says that it has. A limit is asked
-    for when its sentence enters."""
+    for when its sentence enters. The first sentences enter so many at a time (0: all at once)."""
     found: list[list[Hypothesis]] = [[] for _ in range(len(limits))]
     waiting = told = 0  # the first sentence that waits, and the first that was told
     state = bench.begin()
@@ -142,16 +143,17 @@ def work(
     def fill() -> None:
         """Give the free slots to sentences that wait."""
         nonlocal waiting
-        free = np.flatnonzero(inside == NOBODY)[: len(limits) - waiting]
-        if not len(free):
-            return
-        sentences = np.arange(waiting, waiting + len(free))
-        waiting += len(free)
-        inside[free], steps[free], most[free] = sentences, 0, limits[waiting - len(free) : waiting]
-        places = send(torch.from_numpy(free), device)
-        state.enter(places, send(torch.from_numpy(most[free]), device), alive)
-        for part in parts:
-            part.enter(places, sentences.tolist())
+        every = np.flatnonzero(inside == NOBODY)[: len(limits) - waiting]
+        together = portion if portion and not waiting else max(1, len(every))
+        for first in range(0, len(every), together):
+            free = every[first : first + together]
+            sentences = np.arange(waiting, waiting + len(free))
+            waiting += len(free)
+            inside[free], steps[free], most[free] = sentences, 0, limits[waiting - len(free) : waiting]
+            places = send(torch.from_numpy(free), device)
+            state.enter(places, send(torch.from_numpy(most[free]), device), alive)
+            for part in parts:
+                part.enter(places, sentences.tolist())
 
     fill()
     while (working := int(np.count_nonzero(inside != NOBODY))) > 0:

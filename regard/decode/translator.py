@@ -200,7 +200,9 @@ class Translator:
         room = BenchRoom.of(len(sources), sources.longest, limit(sources.longest), config.batch_sentences)
         limits = LimitsAhead(sources, limit, min(room.source, self.longest), room.output)
         asked = [Demand()] * len(sources)
-        self.find(sources, limits, room, n_best, config, progress, asked, take=take, known=sources.has)
+        self.find(
+            sources, limits, room, n_best, config, progress, asked, take=take, known=sources.has, portion=sources.piece
+        )
 
     def find(
         self,
@@ -214,8 +216,10 @@ class Translator:
         barred: np.ndarray | None = None,
         take: Take | None = None,
         known: Callable[[int], bool] = lambda count: True,
+        portion: int = 0,
     ) -> list[list[Hypothesis]]:
-        """The outputs of sources in the order in which they shall enter. known(n): whether the first n sources are"""
+        """The outputs of sources in the order in which they shall enter. known(n): whether the first n sources are;
+        portion: how many become known at a time, where not all of them are"""
         more = more_hypotheses(demands[0])
         beam = n_best if config.sample else max(config.beam_size, n_best) + more
         options = self.search_options(config, beam, n_best)
@@ -241,7 +245,9 @@ class Translator:
             def expect(numbers: range) -> bool:
                 return known(numbers.stop) and bench.expect(numbers)
 
-            return work(bench.recorded, bench.parts, limits, self.device, progress, take, expect=expect)
+            return work(
+                bench.recorded, bench.parts, limits, self.device, progress, take, expect=expect, portion=portion
+            )
         if config.blockwise:
             blocks, slots = self.block_step(sources, config.precision), config.batch_sentences
             return [[one] for one in decode_blocks(blocks, limits, options, self.device, slots, progress, take)]

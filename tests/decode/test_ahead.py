@@ -17,6 +17,7 @@ from regard.decode.recorded import Recorded
 from regard.decode.request import Translation
 from regard.decode.translator import Translator
 from regard.decode.wishes import Wish
+from regard.models.stepping import ModelStep
 
 EARLY: dict[str, Any] = {"recorded": "always", "batch_sentences": 4, "beam_size": 2}
 LATE = {**EARLY, "recorded": "never"}
@@ -58,13 +59,19 @@ def test_the_first_step_waits_for_the_first_sentences_alone(
     translator: Translator, reverser_test: Corpus, made: list[Ahead], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known: list[int] = []
-    advance = Recorded.advance
+    entered: list[tuple[int, int]] = []
+    advance, enter = Recorded.advance, ModelStep.enter
     monkeypatch.setattr(
         Recorded, "advance", lambda self, steps: (known.append(len(made[0].tokens)), advance(self, steps))[1]
     )
+    monkeypatch.setattr(
+        ModelStep, "enter",
+        lambda self, slots, some: (entered.append((len(some), len(made[0].tokens))), enter(self, slots, some))[1],
+    )  # fmt: skip
     translator.translate(reverser_test.source[:40], **EARLY)
-    assert known[0] == 4, "as many as there are slots"
+    assert known[0] == 6, "as many as there are slots, in whole pieces of three"
     assert known[-1] == 40
+    assert entered[:2] == [(3, 3), (1, 6)], "each piece is encoded when it is there"
 
 
 def stretched(texts: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,11 +124,11 @@ def test_what_asks_for_more_waits_for_all_tokens(
 def test_tokens_come_when_they_are_asked_for(translator: Translator, reverser_test: Corpus, made: list[Ahead]) -> None:
     tokenizer, texts = translator.tokenizers.source, reverser_test.source[:11]
     expected = tokenizer.encode(texts)
-    with ahead(tokenizer, texts, first=2) as sources:
-        assert (len(sources), sources.tokens, sources.longest) == (11, expected[:2], max(map(len, expected[:2])))
+    with ahead(tokenizer, texts) as sources:
+        assert (len(sources), sources.tokens, sources.longest) == (11, expected[:3], max(map(len, expected[:3])))
         assert sources[4] == expected[4]
-        assert sources.tokens == expected[:5], "no more than the piece that has it"
-        assert sources[3:9] == expected[3:9]
+        assert sources.tokens == expected[:6], "no more than the piece that has it"
+        assert sources[3:10] == expected[3:10]
         assert sources.has(11)
         assert (sources[-1], sources[:-1]) == (expected[-1], expected[:-1])
         limits = LimitsAhead(sources, lambda length: length + 1, source_room=100, room=100)
@@ -139,12 +146,12 @@ def test_what_is_not_there_is_not_waited_for(translator: Translator, made: list[
         def __init__(self) -> None: ...
 
         def encode(self, texts: Any, threads: int = 0) -> list[list[int]]:
-            if len(texts) > 1:
+            if "b" in texts:
                 started.wait(10)
             return [[5, 2] for _ in texts]
 
-    with ahead(Slow(), ["a"] * 7, first=1) as sources:
-        assert (sources.has(1), sources.has(2)) == (True, False)
+    with ahead(Slow(), [*"aaabbbb"]) as sources:
+        assert (sources.has(3), sources.has(4)) == (True, False)
         started.set()
         sources.wait(7)
         assert sources.has(7)
@@ -152,7 +159,7 @@ def test_what_is_not_there_is_not_waited_for(translator: Translator, made: list[
 
 def test_a_search_that_ends_early_leaves_no_thread(translator: Translator, made: list[Ahead]) -> None:
     before = threading.active_count()
-    with pytest.raises(KeyboardInterrupt), ahead(translator.tokenizers.source, ["a b"] * 5_000, first=1) as sources:
+    with pytest.raises(KeyboardInterrupt), ahead(translator.tokenizers.source, ["a b"] * 5_000) as sources:
         raise KeyboardInterrupt
     assert threading.active_count() == before
     assert any(piece.cancelled() for piece in sources.coming)
