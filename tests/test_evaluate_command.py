@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 import regard
+from regard.data.languages import NAMES
+from regard.evaluate.bleu import TOKENIZERS
 from regard.training.run import Run
 from regard.training.start import fit
 
@@ -96,6 +98,17 @@ def test_several_references_count(folder: Path) -> None:
     assert "out.de exact match = 100.00" in both
     on_run = printed("runs/one", "--source", "s.src", "--reference", "s.tgt", "--reference", "s.alt", cwd=folder)
     assert "(nrefs:2|" in on_run
+
+
+def test_the_help_says_how_each_language_is_split(tmp_path: Path) -> None:
+    """Of those the sacrebleu command splits otherwise, it says so; Cantonese is written as Chinese is."""
+    told = " ".join(printed("--help", cwd=tmp_path).split())
+    parts = told.partition("BLEU splits ")[2].split("; ")
+    for code in TOKENIZERS.keys() - {"yue"}:
+        part = parts[{"zh": 0, "ja": 1, "ko": 1}.get(code, 2)]
+        assert NAMES[code] in part
+        assert ("as the sacrebleu command does" in part) == (code == "zh")
+        assert ("into characters" in part) == (TOKENIZERS[code][-1] == "char")
 
 
 def test_a_run_is_scored_on_any_split_and_its_text_kept(folder: Path) -> None:

@@ -104,12 +104,15 @@ def evaluate(
 ) -> None:
     """Score a run on its recipe's test sets or on files, or score a text against its references.
 
-    BLEU, chrF and TER are sacreBLEU's, with their signatures and 95 % intervals by bootstrap. BLEU splits Chinese,
-    Japanese, Korean and Thai as sacreBLEU does for them (--language, where recipe and file names do not tell); its
-    signature says how. With --baseline each difference gets p-values by paired bootstrap and by approximate
-    randomisation, and is believed where both are below 0.05: they speak of the choice of test sentences, not of the
-    luck of one training. The BLEUs of older papers depend on the tokenisation: their lines say how long the reference
-    is. What other verbs call --test SOURCE TARGET is --source SOURCE --reference TARGET here.
+    BLEU, chrF and TER are sacreBLEU's, with their signatures and 95 % intervals by bootstrap. BLEU splits Chinese as
+    the sacrebleu command does; Japanese and Korean into words where MeCab is installed, without which that command
+    refuses, and else into characters; Thai, Lao, Khmer, Burmese and Tibetan into characters, where that command takes
+    13a. Its signature says how, and --language names the language where recipe and file names do not.
+
+    With --baseline each difference gets p-values by paired bootstrap and by approximate randomisation, and is believed
+    where both are below 0.05: they speak of the choice of test sentences, not of the luck of one training. The BLEUs of
+    older papers depend on the tokenisation: their lines say how long the reference is. What other verbs call
+    --test SOURCE TARGET is --source SOURCE --reference TARGET here.
 
     A run of classification or tagging is scored by its accuracy on --split, test by default; a run on sets by the
     figures of its task.
