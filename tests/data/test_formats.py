@@ -111,6 +111,15 @@ def test_a_line_that_is_no_utf8_is_left_out_with_its_partner(tmp_path: Path) -> 
     assert left(source) == [(2, "not UTF-8", True)]
 
 
+@pytest.mark.parametrize("ending", [".tsv", ".jsonl", ".en"])
+def test_a_file_of_utf16_is_refused_at_once(tmp_path: Path, ending: str) -> None:
+    for name in ("a.de", f"a{ending}"):
+        (tmp_path / name).write_bytes("a\tb\n".encode("utf-16"))
+    name = "a" if ending == ".en" else f"a{ending}"
+    with pytest.raises(RegardError, match=rf"a\{ending} is UTF-16.*iconv -f utf-16 -t utf-8"):
+        list(find(str(tmp_path / name), "train", FIELDS))
+
+
 def test_tsv_columns_are_chosen_by_number(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("7\tJa.\tYes.\n8\tshort\n9\tNein.\tNo.\textra\n")
     source = find(str(tmp_path / "a.tsv"), "train", Fields(("en", "de"), columns=(3, 2)))
