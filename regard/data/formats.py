@@ -41,7 +41,7 @@ class Fields:
     """Where the two languages stand in a record."""
 
     languages: tuple[str, str]
-    columns: tuple[int, int] | None = None  # of a TSV, from 1; else those its header names, else the first two
+    columns: tuple[int, int] | None = None  # of a TSV, from 1; else those its header names, or the only two
     keys: tuple[str, str] | None = None  # of a JSONL record; the language codes where none are given
 
     def __post_init__(self) -> None:
@@ -157,12 +157,23 @@ def read_tsv(path: Path, fields: Fields, opened: list[IO[bytes]]) -> Iterator[Re
                 if number == 1 and (named := header(cells, fields)):
                     columns = named
                     yield Left(number, f"the header; columns {columns[0]} and {columns[1]} are read", malformed=False)
-                else:
-                    yield number, cells[columns[0] - 1], cells[columns[1] - 1]
+                    continue
+                if number == 1 and not fields.columns and any(cells[2:]):
+                    raise which_columns(path, len(cells), fields.languages)
+                yield number, cells[columns[0] - 1], cells[columns[1] - 1]
             except Damaged as damage:
                 yield Left(number, str(damage))
             except IndexError:
                 yield Left(number, f"fewer than {max(columns)} columns")
+
+
+def which_columns(path: Path, count: int, languages: tuple[str, str]) -> RegardError:
+    """The error of a table that does not say what its columns are."""
+    names = " and ".join(languages)
+    return RegardError(
+        f"{path} has {count} columns and no header that names {names}: say which two they are with --columns, e.g. "
+        "--columns 1 2, or in a first line."
+    )
 
 
 def header(cells: list[str], fields: Fields) -> tuple[int, int] | None:

@@ -148,6 +148,12 @@ def test_a_header_of_a_tsv_is_no_pair_and_names_its_columns(
     assert [(line, malformed) for line, _, malformed in left(source)] == ([(1, False)] if len(pairs) == 1 else [])
 
 
+def test_a_table_of_more_than_two_columns_must_say_which(tmp_path: Path) -> None:
+    with pytest.raises(RegardError, match=r"a\.tsv has 3 columns and no header that names en and de: .* --columns"):
+        list(write(tmp_path / "a.tsv", "17\tJa.\tYes.\n18\tNein.\tNo.\n"))
+    assert texts(write(tmp_path / "b.tsv", "Yes.\tJa.\t\nNo.\tNein.\tso\n")) == [("Yes.", "Ja."), ("No.", "Nein.")]
+
+
 def test_a_first_record_with_other_keys_is_told_them(tmp_path: Path) -> None:
     source = write(tmp_path / "a.jsonl", '{"src": "x", "tgt": "y"}\n')
     assert left(source) == [(1, "no text under en and de but under src, tgt", True)]
