@@ -52,6 +52,8 @@ def learn(bitext: Bitext) -> Judge | None:
 def comparable(bitext: Bitext) -> np.ndarray:
     """The lines, from 0, that are no copies: those are another fault, and teach that words translate themselves.
     Where nearly all are, copying is the task."""
+    if not len(bitext):
+        return np.arange(0)
     copied = np.fromiter((a == b for a, b in bitext.pairs()), dtype=bool, count=len(bitext))
     return np.arange(len(bitext)) if copied.mean() > COPYING else np.flatnonzero(~copied)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.config import DataConfig, PairRecipe, find, resolve, uses
+from regard.config import DataConfig, PairRecipe, TokenizerConfig, find, resolve, uses
 from regard.data.formats import READERS, kind
 from regard.data.generated import CORPORA
 from regard.data.prepared import INDEX, Prepared, read_index
@@ -69,7 +69,7 @@ def examine(
     if opened.run:
         found += trained(opened.run, opened.splits, bool(files and "test" in files), say)
     elif splits:
-        found += subwords.unseen_characters(splits)
+        found += subwords.unseen_characters(splits, opened.recipe.tokenizer if opened.recipe else TokenizerConfig())
     return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
