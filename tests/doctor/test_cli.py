@@ -63,8 +63,12 @@ def test_empty_files_are_named_and_nothing_else_is_said(clean: Path, tmp_path: P
 
 
 def test_bad_input_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "a.de").write_text("Ein Hund.\n")
+    (tmp_path / "a.toml").write_text("Ein Hund.\n")
     for arguments, words in (
         ((), "Give a run"),
+        ((tmp_path / "a.de",), "is one file: give two, SOURCE TARGET"),
+        ((tmp_path / "a.toml",), "is not valid TOML"),
         (("--train", "none.en", "none.de"), "No such file: none.en"),
         (("demmo",), "did you mean demo?"),
         ((tmp_path,), "not a run directory"),
