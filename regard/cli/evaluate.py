@@ -24,6 +24,7 @@ from regard.cli.options import (
     Threads,
     Weights,
     given,
+    warn,
 )
 
 COMPARING, OLDER, MORE = "Comparing", "BLEUs of older papers", "More to see and keep"
@@ -141,7 +142,18 @@ def evaluate(
         run, split or [], source, reference or [], hypotheses, baseline, tokenized_lowercase, compound_split, language,
         by_length, plot, save, trees, treebank, log_probs, weights, device, threads, as_json, options,
     )  # fmt: skip
+    for path in (run, baseline):
+        if path and path.is_dir():
+            warn_of_unfinished(path)
     scoring(asked)(asked)
+
+
+def warn_of_unfinished(path: Path) -> None:
+    from regard.training.checkpoint import unfinished  # here: it loads torch
+    from regard.training.run import Run
+
+    if remark := unfinished(Run.open(path)):
+        warn(remark)
 
 
 def scoring(asked: Request) -> Callable[[Request], None]:
