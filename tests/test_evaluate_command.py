@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 
 import regard
+from regard.data.languages import NAMES
+from regard.evaluate.bleu import TOKENIZERS
 from regard.training.run import Run
 from regard.training.start import fit
 
@@ -98,6 +101,17 @@ def test_several_references_count(folder: Path) -> None:
     assert "(nrefs:2|" in on_run
 
 
+def test_the_help_says_how_each_language_is_split(tmp_path: Path) -> None:
+    """Of those the sacrebleu command splits otherwise, it says so; Cantonese is written as Chinese is."""
+    told = " ".join(printed("--help", cwd=tmp_path).split())
+    parts = told.partition("BLEU splits ")[2].split("; ")
+    for code in TOKENIZERS.keys() - {"yue"}:
+        part = parts[{"zh": 0, "ja": 1, "ko": 1}.get(code, 2)]
+        assert NAMES[code] in part
+        assert ("as the sacrebleu command does" in part) == (code == "zh")
+        assert ("into characters" in part) == (TOKENIZERS[code][-1] == "char")
+
+
 def test_a_run_is_scored_on_any_split_and_its_text_kept(folder: Path) -> None:
     told = printed(
         "runs/one", "--split", "valid", "--save", "valid.out", "--threads", "1", "--device", "cpu", cwd=folder
@@ -139,6 +153,36 @@ def test_tokenised_references_are_noticed(folder: Path) -> None:
     assert "hypothesis 8 tokens, reference 8 tokens" in asked.stdout
     assert "tok:as-given" in asked.stdout
     assert not asked.stderr
+
+
+def test_empty_references_are_counted_or_refused(folder: Path) -> None:
+    (folder / "gaps.de").write_text("\n".join(["" if i in (6, 9) else line for i, line in enumerate(GERMAN)]) + "\n")
+    (folder / "none.de").write_text("\n" * len(GERMAN))
+    some = run("--hypotheses", "out.de", "--reference", "gaps.de", cwd=folder)
+    assert some.returncode == 0
+    assert "2 of 30 references of out.de are empty, the first in line 7" in some.stderr
+    both = run("--hypotheses", "out.de", "--reference", "gaps.de", "--reference", "ref.de", cwd=folder)
+    assert not both.stderr
+    refused(run("--hypotheses", "out.de", "--reference", "none.de", cwd=folder), "All references of out.de are empty")
+
+
+def test_an_interrupted_run_is_scored_with_a_warning(folder: Path) -> None:
+    recipe = folder / "runs" / "half" / "recipe.toml"
+    shutil.copytree(folder / "runs" / "two", recipe.parent, symlinks=True)
+    text = recipe.read_text(encoding="utf-8")
+    recipe.write_text(text.replace("\nsteps = 1\n", "\nsteps = 500\n"), encoding="utf-8")
+    for runs in (("runs/half",), ("runs/one", "--baseline", "runs/half")):
+        assert "runs/half has come to step 1 of 500" in run(*runs, cwd=folder).stderr
+    assert not run("runs/two", cwd=folder).stderr
+
+
+def test_options_that_would_do_nothing_are_refused(folder: Path) -> None:
+    both = ("--hypotheses", "out.de", "--reference", "ref.de")
+    for option in (("--beam", "3"), ("--weights", "last"), ("--device", "cpu"), ("--threads", "1")):
+        refused(run(*both, *option, cwd=folder), f"{option[0]} is for a RUN")
+    pairs = ("runs/one", "--source", "s.src", "--reference", "s.tgt", "--log-probs")
+    for option in (("--baseline", "runs/two"), ("--save", "x"), ("--by-length",), ("--batch", "3")):
+        refused(run(*pairs, *option, cwd=folder), "--log-probs", f"leave {option[0]} out")
 
 
 def test_mistakes_get_a_sentence_before_any_work(folder: Path) -> None:

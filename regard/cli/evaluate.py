@@ -24,6 +24,7 @@ from regard.cli.options import (
     Threads,
     Weights,
     given,
+    warn,
 )
 
 COMPARING, OLDER, MORE = "Comparing", "BLEUs of older papers", "More to see and keep"
@@ -104,12 +105,15 @@ def evaluate(
 ) -> None:
     """Score a run on its recipe's test sets or on files, or score a text against its references.
 
-    BLEU, chrF and TER are sacreBLEU's, with their signatures and 95 % intervals by bootstrap. BLEU splits Chinese,
-    Japanese, Korean and Thai as sacreBLEU does for them (--language, where recipe and file names do not tell); its
-    signature says how. With --baseline each difference gets p-values by paired bootstrap and by approximate
-    randomisation, and is believed where both are below 0.05: they speak of the choice of test sentences, not of the
-    luck of one training. The BLEUs of older papers depend on the tokenisation: their lines say how long the reference
-    is. What other verbs call --test SOURCE TARGET is --source SOURCE --reference TARGET here.
+    BLEU, chrF and TER are sacreBLEU's, with their signatures and 95 % intervals by bootstrap. BLEU splits Chinese as
+    the sacrebleu command does; Japanese and Korean into words where MeCab is installed, without which that command
+    refuses, and else into characters; Thai, Lao, Khmer, Burmese and Tibetan into characters, where that command takes
+    13a. Its signature says how, and --language names the language where recipe and file names do not.
+
+    With --baseline each difference gets p-values by paired bootstrap and by approximate randomisation, and is believed
+    where both are below 0.05: they speak of the choice of test sentences, not of the luck of one training. The BLEUs of
+    older papers depend on the tokenisation: their lines say how long the reference is. What other verbs call
+    --test SOURCE TARGET is --source SOURCE --reference TARGET here.
 
     A run of classification or tagging is scored by its accuracy on --split, test by default; a run on sets by the
     figures of its task.
@@ -138,7 +142,18 @@ def evaluate(
         run, split or [], source, reference or [], hypotheses, baseline, tokenized_lowercase, compound_split, language,
         by_length, plot, save, trees, treebank, log_probs, weights, device, threads, as_json, options,
     )  # fmt: skip
+    for path in (run, baseline):
+        if path and path.is_dir():
+            warn_of_unfinished(path)
     scoring(asked)(asked)
+
+
+def warn_of_unfinished(path: Path) -> None:
+    from regard.training.checkpoint import unfinished  # here: it loads torch
+    from regard.training.run import Run
+
+    if remark := unfinished(Run.open(path)):
+        warn(remark)
 
 
 def scoring(asked: Request) -> Callable[[Request], None]:

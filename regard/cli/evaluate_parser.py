@@ -26,6 +26,7 @@ def evaluate_parser(asked: Request) -> None:
         raise RegardError("A parser is scored against trees: give --trees, or nothing for the recipe's own.")
     if asked.run is None and not asked.hypotheses:
         raise RegardError("Give a RUN that parses, or --hypotheses FILE with the trees to be scored.")
+    asked.need_model()
     treebanks = gold_trees(asked)
     if len(treebanks) > 1 and (asked.save or asked.plot):
         raise RegardError("--save and --plot are for one part: choose it with --split.")

@@ -28,6 +28,8 @@ def evaluate_texts(asked: Request) -> None:
         warn(remark)
     check_request(asked)
     sets, styles = asked_sets(asked), asked_styles(asked)
+    if not asked.log_probs:
+        check_references(sets)
     read = [file for file in (asked.source, *asked.references, asked.hypotheses, asked.baseline) if file]
     check_outputs(sets, {"--save": asked.save, "--plot": asked.plot}, read, asked.log_probs)
     if styles:
@@ -113,6 +115,10 @@ def check_request(asked: Request) -> None:
         raise RegardError("--log-probs asks a model: give a RUN, with --source and --reference or alone.")
     if asked.log_probs and len(references) > 1:
         raise RegardError("--log-probs scores pairs: give one --reference.")
+    asked.need_model()
+    told = "baseline", "language", "tokenized_lowercase", "compound_split", "by_length", "plot", "save", "options"
+    if asked.log_probs and (idle := asked.first_of(*told)):
+        raise RegardError(f"--log-probs prints a line for each given pair and no score: leave {idle} out.")
     if baseline and baseline.is_dir() and not (run or source):
         raise RegardError(f"The baseline {baseline} is a run: give it the --source to translate, or a text instead.")
 
@@ -129,6 +135,19 @@ def check_outputs(sets: list[ScoredSet], files: dict[str, Path | None], read: li
     plot = files["--plot"]
     if plot and plot.suffix.lower() != ".png":
         raise RegardError(f"--plot draws a PNG: name it {plot.with_suffix('.png')}.")
+
+
+def check_references(sets: list[ScoredSet]) -> None:
+    """Where there is nothing to score against, or not everywhere."""
+    for one in sets:
+        missing, total = one.without_reference(), len(one.references[0])
+        if missing and len(missing) == total:
+            raise RegardError(f"All references of {one.name} are empty lines: there is nothing to score against.")
+        if missing:
+            warn(
+                f"{len(missing):,} of {total:,} references of {one.name} {'is' if len(missing) == 1 else 'are'} empty, "
+                f"the first in line {missing[0]:,}: every word said there counts as wrong."
+            )
 
 
 def check_rules(sets: list[ScoredSet]) -> None:

@@ -39,10 +39,24 @@ class Request:
         always = {"run", "weights", "device", "threads", "as_json"}
         given = [one.name for one in fields(self) if getattr(self, one.name) and one.name not in {*always, *names}]
         if given:
-            option = {"splits": "split", "references": "reference", "options": next(iter(self.options), "")}
-            wrong = option.get(given[0], given[0]).replace("_", "-").removesuffix("-size").removesuffix("-sentences")
-            known = ", ".join(f"--{option.get(name, name)}" for name in names)
+            wrong, known = self.option(given[0]), ", ".join(map(self.option, names))
             raise RegardError(
-                f"--{wrong} means nothing to {self.run}, which is scored on its recipe's own data with {known}, "
+                f"{wrong} means nothing to {self.run}, which is scored on its recipe's own data with {known}, "
                 f"--weights, --device, --threads and --json; {otherwise}."
             )
+
+    def need_model(self) -> None:
+        """A text that is there already leaves a model's options nothing to do, unless the baseline is a run."""
+        idle = self.first_of("options", "weights", "device", "threads")
+        if idle and not self.run and not (self.baseline and self.baseline.is_dir()):
+            raise RegardError(f"{idle} is for a RUN: leave it out where --hypotheses are there already.")
+
+    def first_of(self, *names: str) -> str:
+        """The first of these that was given, as an option, or nothing."""
+        values = {name: getattr(self, name) for name in names}
+        return next((self.option(name) for name, value in values.items() if value and value != "auto"), "")
+
+    def option(self, name: str) -> str:
+        """How a field is given; of those of the search, the first."""
+        names = {"splits": "split", "references": "reference", "options": next(iter(self.options), "")}
+        return "--" + names.get(name, name).replace("_", "-").removesuffix("-size").removesuffix("-sentences")

@@ -46,7 +46,7 @@ def prepare(
     valid: Annotated[list[str] | None, source("Validation text.", metavar="INPUT")] = None,
     test: Annotated[list[str] | None, source("Test text.", metavar="INPUT")] = None,
     columns: Annotated[
-        tuple[int, int] | None, source("Columns of a .tsv, from 1; else by its header, or 1 2.", metavar="N N")
+        tuple[int, int] | None, source("Columns of a .tsv, from 1; else by its header, or the only two.", metavar="N N")
     ] = None,
     keys: Annotated[
         tuple[str, str] | None, source("Keys of a .jsonl; else the language codes.", metavar="KEY KEY")

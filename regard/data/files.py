@@ -6,6 +6,7 @@ have so many bytes and no more.
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import gzip
 import hashlib
@@ -25,6 +26,7 @@ from regard.errors import RegardError
 PACKED = {".gz": "gzip", ".xz": "xz", ".zst": "Zstandard"}
 ENDINGS = ("", *PACKED)
 LONGEST_LINE = 1 << 24  # bytes
+UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # how a file begins whose every character has two bytes
 SKIPPABLE = b"*M\x18"  # Zstandard: the end of the number a frame without text begins with
 
 Line = TypeVar("Line", str, bytes)
@@ -54,6 +56,16 @@ def endless(name: object, number: int) -> RegardError:
     return RegardError(f"{name}, line {number} is longer than {LONGEST_LINE >> 20} MiB: is it text at all?")
 
 
+def two_bytes_each(name: object) -> RegardError:
+    """The error of a file that is UTF-16."""
+    return RegardError(f"{name} is UTF-16, not UTF-8; convert it with {conversion('utf-16')}.")
+
+
+def conversion(encoding: str = "windows-1252") -> str:
+    """The command that makes UTF-8 of another encoding: where nothing tells which, of the commonest."""
+    return f"iconv -f {encoding} -t utf-8"
+
+
 def decode_lines(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[str]:
     """Lines end at \\n or \\r\\n alone: other separators of Unicode occur inside sentences."""
     for number, line in enumerate(lines, start=first):
@@ -62,9 +74,11 @@ def decode_lines(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
+            if number == 1 and line.startswith(UTF16):
+                raise two_bytes_each(name) from None
             raise RegardError(
                 f"{name}, line {number}: byte {error.start + 1} is not UTF-8; convert the file, e.g. with "
-                "iconv -f latin1 -t utf-8."
+                f"{conversion()}."
             ) from None
         yield text.removeprefix("\ufeff").rstrip("\r\n") if number == 1 else text.rstrip("\r\n")
 

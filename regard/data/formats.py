@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from regard.data import fetch
-from regard.data.files import LONGEST_LINE, PACKED, bounded_lines, in_step, open_bytes, too_long
+from regard.data.files import LONGEST_LINE, PACKED, UTF16, bounded_lines, in_step, open_bytes, too_long, two_bytes_each
 from regard.data.languages import NAMES, main_code
 from regard.errors import RegardError
 
@@ -41,7 +41,7 @@ class Fields:
     """Where the two languages stand in a record."""
 
     languages: tuple[str, str]
-    columns: tuple[int, int] | None = None  # of a TSV, from 1; else those its header names, else the first two
+    columns: tuple[int, int] | None = None  # of a TSV, from 1; else those its header names, or the only two
     keys: tuple[str, str] | None = None  # of a JSONL record; the language codes where none are given
 
     def __post_init__(self) -> None:
@@ -125,12 +125,14 @@ class Damaged(Exception):
     """Why a line gives no text."""
 
 
-def decoded(line: bytes, number: int) -> str:
+def decoded(line: bytes, number: int, path: Path) -> str:
     if too_long(line):
         raise Damaged(f"longer than {LONGEST_LINE >> 20} MiB")
     try:
         text = line.decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError:
+        if number == 1 and line.startswith(UTF16):
+            raise two_bytes_each(path) from None
         raise Damaged("not UTF-8") from None
     return text.removeprefix("\ufeff") if number == 1 else text
 
@@ -140,7 +142,7 @@ def read_two(source: Path, target: Path, opened: list[IO[bytes]]) -> Iterator[Re
         both = in_step(bounded_lines(left), bounded_lines(right), (source, target))
         for number, (a, b) in enumerate(both, start=1):
             try:
-                yield number, decoded(a, number), decoded(b, number)
+                yield number, decoded(a, number, source), decoded(b, number, target)
             except Damaged as damage:
                 yield Left(number, str(damage))
 
@@ -151,16 +153,27 @@ def read_tsv(path: Path, fields: Fields, opened: list[IO[bytes]]) -> Iterator[Re
     with open_bytes(path, opened) as file:
         for number, line in enumerate(bounded_lines(file), start=1):
             try:
-                cells = decoded(line, number).split("\t")
+                cells = decoded(line, number, path).split("\t")
                 if number == 1 and (named := header(cells, fields)):
                     columns = named
                     yield Left(number, f"the header; columns {columns[0]} and {columns[1]} are read", malformed=False)
-                else:
-                    yield number, cells[columns[0] - 1], cells[columns[1] - 1]
+                    continue
+                if number == 1 and not fields.columns and any(cells[2:]):
+                    raise which_columns(path, len(cells), fields.languages)
+                yield number, cells[columns[0] - 1], cells[columns[1] - 1]
             except Damaged as damage:
                 yield Left(number, str(damage))
             except IndexError:
                 yield Left(number, f"fewer than {max(columns)} columns")
+
+
+def which_columns(path: Path, count: int, languages: tuple[str, str]) -> RegardError:
+    """The error of a table that does not say what its columns are."""
+    names = " and ".join(languages)
+    return RegardError(
+        f"{path} has {count} columns and no header that names {names}: say which two they are with --columns, e.g. "
+        "--columns 1 2, or in a first line."
+    )
 
 
 def header(cells: list[str], fields: Fields) -> tuple[int, int] | None:
@@ -180,7 +193,7 @@ def read_jsonl(path: Path, fields: Fields, opened: list[IO[bytes]]) -> Iterator[
     with open_bytes(path, opened) as file:
         for number, line in enumerate(bounded_lines(file), start=1):
             try:
-                text = decoded(line, number)
+                text = decoded(line, number, path)
                 record = json.loads(text) if text.strip() else None
             except Damaged as damage:
                 yield Left(number, str(damage))

@@ -24,7 +24,7 @@ from regard.config import TokenizerConfig
 from regard.data import tokenizer as subwords
 from regard.data.cleaning import Cleaning
 from regard.data.duplicates import Duplicates
-from regard.data.files import file_hash
+from regard.data.files import conversion, file_hash
 from regard.data.filters import Chunk, Cleaned, Cleaner, Known, pair_keys
 from regard.data.formats import Fields, Input, Left, find
 from regard.data.pool import in_order
@@ -97,7 +97,7 @@ def refuse_damage(one: InputTally, most: float) -> None:
         worst = max((kind for kind in one.left_out if kind.malformed), key=lambda kind: kind.count)
         raise RegardError(
             f"{one.name} is damaged or of another form: {worst}, of {one.pairs + one.malformed:,} records. Mend it "
-            "(text of another encoding with iconv -f latin1 -t utf-8), or allow it with --max-malformed."
+            f"(text of another encoding with {conversion()}), or allow it with --max-malformed."
         )
 
 

@@ -293,6 +293,12 @@ def train_one(config: TokenizerConfig, sentences: Iterable[str], seed: int) -> T
     return Tokenizer(model.getvalue())
 
 
+def normalised(lines: Sequence[str], rule: str) -> list[str]:
+    """Lines as a tokenizer reads them whose `tokenizer.normalization` is this."""
+    found: list[str] = spm.SentencePieceNormalizer(rule_name=rule).normalize(list(lines))
+    return found
+
+
 def explain(config: TokenizerConfig, message: str) -> str:
     """SentencePiece's complaint as a sentence with the fix."""
     high = re.search(r"set it to a value <= (\d+)", message)

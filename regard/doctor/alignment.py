@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,6 +28,7 @@ SCORED, SCORED_LINKS = 40_000, 6_000_000  # lines, and their word pairs, to judg
 CHANGE = 30.0  # what a change of offset costs, in nats
 CAP = 12.0  # the most one line can say, in nats
 SHORTEST = 3  # lines of a stretch
+NEAR = 5  # lines by which the path may miss the end of a stretch
 UNSURE = 0.3  # nats per word by which true pairs must beat strangers for a lexicon to be of use
 ODDS = 7.0  # nats by which a pair must look more like strangers than like a translation
 
@@ -52,6 +53,8 @@ def learn(bitext: Bitext) -> Judge | None:
 def comparable(bitext: Bitext) -> np.ndarray:
     """The lines, from 0, that are no copies: those are another fault, and teach that words translate themselves.
     Where nearly all are, copying is the task."""
+    if not len(bitext):
+        return np.arange(0)
     copied = np.fromiter((a == b for a, b in bitext.pairs()), dtype=bool, count=len(bitext))
     return np.arange(len(bitext)) if copied.mean() > COPYING else np.flatnonzero(~copied)
 
@@ -73,9 +76,9 @@ def alignment(bitext: Bitext, judge: Judge | None) -> Iterator[Finding]:
     if judge is None:
         yield from unaligned(bitext, lines, chance)
         return
-    stretches = off_diagonal(judge, lines, len(target))
+    stretches = off_diagonal(judge, lines)
     for stretch in stretches:
-        yield shifted(bitext, judge, stretch)
+        yield shifted(bitext, stretch)
     some = lines[:: stride(judge, lines)]
     if stretches:
         some, sample = outside(stretches, some), outside(stretches, chance.permutation(lines)[:LEARNED])
@@ -84,11 +87,14 @@ def alignment(bitext: Bitext, judge: Judge | None) -> Iterator[Finding]:
     yield from strangers(bitext, judge, some, chance)
 
 
-def off_diagonal(judge: Judge, lines: np.ndarray, n_target: int) -> list[Stretch]:
+def off_diagonal(judge: Judge, lines: np.ndarray) -> list[Stretch]:
     """The stretches where lines of the same number do not belong together."""
     step = stride(judge, lines)
-    stretches = follow(judge, lines[::step], n_target)
-    return [refine(judge, stretch, step, lines, n_target) for stretch in stretches] if step > 1 else stretches
+    stretches = follow(judge, lines[::step])
+    if step > 1:
+        stretches = [refine(judge, stretch, step, lines) for stretch in stretches]
+    found = [replace(one, offset=partners(judge, one)) if one.offset is None else one for one in stretches]
+    return sharpened(judge, found, int(lines[-1]) + 1) if found else []
 
 
 def stride(judge: Judge, lines: np.ndarray) -> int:
@@ -125,9 +131,9 @@ def unaligned(bitext: Bitext, lines: np.ndarray, chance: np.random.Generator) ->
         left = chance.permutation(part)[: LEARNED // 3]
         judge = Judge(source, target, left, left + offset)
         if useful(judge, part, chance, offset):
-            stretches = off_diagonal(judge, lines, len(target))
+            stretches = off_diagonal(judge, lines)
             for stretch in stretches or ([Stretch(0, n - 1, offset)] if offset else []):
-                yield shifted(bitext, judge, stretch)
+                yield shifted(bitext, stretch)
             return
     if n >= 1_000:  # in less text a lexicon may fail for want of repeated words
         yield Finding(
@@ -139,29 +145,33 @@ def unaligned(bitext: Bitext, lines: np.ndarray, chance: np.random.Generator) ->
         )  # fmt: skip
 
 
-def follow(judge: Judge, lines: np.ndarray, n_target: int) -> list[Stretch]:
+def follow(judge: Judge, lines: np.ndarray) -> list[Stretch]:
     """The stretches of `lines` off the diagonal, by the cheapest path (Viterbi)."""
     if not len(lines):
         return []
-    gains = np.zeros((len(lines), len(OFFSETS) + 1))  # the last column: no relation, which gains nothing
-    for column, offset in enumerate(OFFSETS):
-        inside = (lines + offset >= 0) & (lines + offset < n_target)
-        gains[inside, column] = judge.score(lines[inside], lines[inside] + offset)
-        gains[~inside, column] = -CAP
-    gains = gains.clip(-CAP, CAP)
-    best, back = gains[0].copy(), np.zeros(gains.shape, dtype=np.int8)
+    none = np.zeros(len(lines))  # no relation, which gains nothing
+    each = np.stack([*(gains(judge, lines, offset) for offset in OFFSETS), none], axis=1).clip(-CAP, CAP)
+    best, back = each[0].copy(), np.zeros(each.shape, dtype=np.int8)
     best[1:] -= CHANGE
-    stay = np.arange(gains.shape[1])
+    stay = np.arange(each.shape[1])
     for i in range(1, len(lines)):
         leader = int(best.argmax())
         moved = best[leader] - CHANGE > best
         back[i] = np.where(moved, leader, stay)
-        best = np.where(moved, best[leader] - CHANGE, best) + gains[i]
+        best = np.where(moved, best[leader] - CHANGE, best) + each[i]
     state, path = int(best.argmax()), np.zeros(len(lines), dtype=np.int8)
     for i in range(len(lines) - 1, -1, -1):
         path[i] = state
         state = back[i, state]
     return list(runs(path, lines))
+
+
+def gains(judge: Judge, lines: np.ndarray, offset: int) -> np.ndarray:
+    """What each source line says for its partner's standing so many lines further on."""
+    inside = (lines + offset >= 0) & (lines + offset < len(judge.target.lines))
+    found = np.full(len(lines), -CAP)
+    found[inside] = judge.score(lines[inside], lines[inside] + offset)
+    return found
 
 
 def runs(path: np.ndarray, lines: np.ndarray) -> Iterator[Stretch]:
@@ -172,12 +182,12 @@ def runs(path: np.ndarray, lines: np.ndarray) -> Iterator[Stretch]:
             yield Stretch(int(lines[part[0]]), int(lines[part[-1]]), offset)
 
 
-def refine(judge: Judge, stretch: Stretch, step: int, lines: np.ndarray, n_target: int) -> Stretch:
+def refine(judge: Judge, stretch: Stretch, step: int, lines: np.ndarray) -> Stretch:
     """The exact ends of a stretch that was found in every `step`-th line: its surroundings, followed line by line."""
     margin, n = 3 * step, int(lines[-1]) + 1
 
     def ends(first: int, last: int) -> list[Stretch]:
-        found = follow(judge, lines[(lines >= first) & (lines < last)], n_target)
+        found = follow(judge, lines[(lines >= first) & (lines < last)])
         return [one for one in found if one.offset == stretch.offset]
 
     before = ends(stretch.first - margin, stretch.first + margin)
@@ -187,9 +197,49 @@ def refine(judge: Judge, stretch: Stretch, step: int, lines: np.ndarray, n_targe
     return Stretch(first, last, stretch.offset)
 
 
-def shifted(bitext: Bitext, judge: Judge, stretch: Stretch) -> Finding:
+def sharpened(judge: Judge, stretches: list[Stretch], n: int) -> list[Stretch]:
+    """The stretches with their exact ends. The path cannot tell them: where the target has lost a line, the source's
+    stands alone and goes with the lines before it or after it, as chance will."""
+    parts = list(covering(stretches, n))
+    for i in range(1, len(parts)):
+        first = boundary(judge, parts[i - 1], parts[i])
+        parts[i - 1], parts[i] = replace(parts[i - 1], last=first - 1), replace(parts[i], first=first)
+    return [part for part in parts if part.offset != 0 and part.first <= part.last]
+
+
+def covering(stretches: list[Stretch], n: int) -> Iterator[Stretch]:
+    """All of `n` lines: the stretches, and what lies between them."""
+    first = 0
+    for stretch in stretches:
+        if first < stretch.first:
+            yield Stretch(first, stretch.first - 1, 0)
+        yield stretch
+        first = stretch.last + 1
+    if first < n:
+        yield Stretch(first, n - 1, 0)
+
+
+def boundary(judge: Judge, left: Stretch, right: Stretch) -> int:
+    """The first line of the right stretch: where the pairs before and after it score best together. The lines that
+    have lost their partners there count for neither, and go with the stretch that is off the diagonal."""
+    if left.offset is None or right.offset is None:
+        return right.first
+    lost = max(0, left.offset - right.offset)
+    reach = NEAR + lost
+    lines = np.arange(max(left.first, right.first - reach), min(right.last + 1, right.first + reach))
+    if lost > FURTHEST or len(lines) <= lost:
+        return right.first
+    before, after = (
+        np.concatenate([[0.0], np.cumsum(gains(judge, lines, offset))]) for offset in (left.offset, right.offset)
+    )
+    totals = before[: len(before) - lost] + after[-1] - after[lost:]
+    last = int(np.flatnonzero(totals > totals.max() - 1e-6)[-1])  # of a doubled line, the second is too many
+    return int(lines[0]) + last + (lost if right.offset == 0 else 0)
+
+
+def shifted(bitext: Bitext, stretch: Stretch) -> Finding:
     first, last = stretch.first + 1, stretch.last + 1
-    offset = stretch.offset if stretch.offset is not None else partners(judge, stretch, bitext)
+    offset = stretch.offset
     to_end = last >= len(bitext) - max(2, abs(offset or 0))
     where = at_lines(bitext.files, range(first, last + 1))
     examples = examples_of_pairs(bitext.source.lines, bitext.target.lines, [first])
@@ -212,12 +262,13 @@ def shifted(bitext: Bitext, judge: Judge, stretch: Stretch) -> Finding:
     )  # fmt: skip
 
 
-def partners(judge: Judge, stretch: Stretch, bitext: Bitext) -> int | None:
+def partners(judge: Judge, stretch: Stretch) -> int | None:
     """The offset at which the partners of an unrelated stretch stand, if they are near, or as far as the files differ
     in length."""
     lines = np.arange(stretch.first, stretch.last + 1)
     lines = lines[:: math.ceil(len(lines) / 200)]
-    difference, n_target = len(bitext.target.lines) - len(bitext.source.lines), len(bitext.target.lines)
+    n_target = len(judge.target.lines)
+    difference = n_target - len(judge.source.lines)
     best, found = 0.0, None
     for offset in sorted({*range(-FURTHEST, FURTHEST + 1), difference}):
         inside = lines[(lines + offset >= 0) & (lines + offset < n_target)]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from regard.data import filters
+from regard.data.files import conversion
 from regard.data.moses import stops
 from regard.doctor.findings import Finding, at_lines, examples_of, grade, share, shorten
 from regard.doctor.texts import Side, Sought, scan
@@ -93,12 +94,14 @@ PATTERNS = (
 
 
 def undecodable(side: Side) -> Iterator[Finding]:
+    """Lines that are not UTF-8, or a whole file of UTF-16."""
     numbers = side.undecodable
-    if numbers:
+    if side.utf16 or numbers:
+        what = "The file is UTF-16" if side.utf16 else f"{share(len(numbers), len(side.lines))} are not UTF-8"
+        way = f"with {conversion('utf-16')}" if side.utf16 else f"e.g. with {conversion()}"
         yield Finding(
-            "not-utf8", "error", at_lines(side.file, numbers),
-            f"{share(len(numbers), len(side.lines))} are not UTF-8, and regard train will refuse the file.",
-            "Convert it, e.g. with iconv -f windows-1252 -t utf-8.", examples_of(side.lines, numbers),
+            "not-utf8", "error", at_lines(side.file, numbers), f"{what}, which regard train refuses.",
+            f"Convert it, {way}.", examples_of(side.lines, numbers),
         )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.config import DataConfig, PairRecipe, find, resolve, uses
+from regard.config import DataConfig, PairRecipe, TokenizerConfig, find, resolve, uses
 from regard.data.formats import READERS, kind
 from regard.data.generated import CORPORA
 from regard.data.prepared import INDEX, Prepared, read_index
@@ -69,7 +69,7 @@ def examine(
     if opened.run:
         found += trained(opened.run, opened.splits, bool(files and "test" in files), say)
     elif splits:
-        found += subwords.unseen_characters(splits)
+        found += subwords.unseen_characters(splits, opened.recipe.tokenizer if opened.recipe else TokenizerConfig())
     return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
@@ -91,7 +91,7 @@ def open_subject(subject: str | Path | None, files: Files, say: Say) -> Subject:
                 raise
             what, fix = f"The text cannot be read: {error}", f"Get it, correct [data], or give it with --{split}."
             if what not in [finding.what for finding in missing]:
-                missing.append(Finding("text-missing", "note" if run else "error", Where((file,)), what, fix))
+                missing.append(Finding("text-missing", "warning" if run else "error", Where((file,)), what, fix))
     languages: tuple[str, ...] = ()
     if data and data.prepared and splits.keys() - files.keys():
         missing += damage(Path(data.prepared))
@@ -107,6 +107,8 @@ def named(subject: str | Path | None) -> tuple[Run | None, PairRecipe | None, Da
         raise RegardError(
             f"{subject} is one file of pairs: make text of it with regard data prepare, and give the doctor the folder."
         )
+    if Path(subject).is_file() and Path(subject).suffix != ".toml":
+        raise RegardError(f"{subject} is one file: give two, SOURCE TARGET; a recipe ends in .toml.")
     if (Path(subject) / INDEX).is_file():
         return None, None, DataConfig(prepared=str(subject))
     run = Run.open(subject) if Path(subject).is_dir() else None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
-SPANS_SHOWN, EXAMPLES_SHOWN, EXAMPLE_WIDTH = 5, 2, 160
+SPANS_SHOWN, EXAMPLES_SHOWN, EXAMPLE_WIDTH, CHARACTERS_SHOWN = 5, 2, 160, 12
 
 Span = tuple[int, int]  # first and last line, from 1
 
@@ -76,6 +77,15 @@ def shorten(text: str, width: int = EXAMPLE_WIDTH) -> str:
     """One printable line of at most `width` characters; what cannot be seen is written as an escape."""
     visible = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return visible if len(visible) <= width else visible[: width - 1] + "…"
+
+
+def spelled(characters: Collection[str]) -> str:
+    """Some of the characters in order, those that cannot be seen alone by their numbers."""
+    shown = [
+        f"U+{ord(c):04X}" if c.isspace() or not c.isprintable() or unicodedata.combining(c) else c
+        for c in sorted(characters)[:CHARACTERS_SHOWN]
+    ]
+    return " ".join([*shown, *(["…"] if len(characters) > CHARACTERS_SHOWN else [])])
 
 
 def examples_of(lines: Sequence[str], numbers: Sequence[int]) -> tuple[str, ...]:

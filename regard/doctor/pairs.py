@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -13,6 +14,7 @@ from regard.doctor.findings import Finding, at_lines, examples_of, examples_of_p
 from regard.doctor.texts import Bitext
 
 FAR = 8.0  # standard deviations of Gale & Church's length model
+CODE = re.compile(r"[\W\d_]*|\S*\d\S*")  # figures and signs, or a single word with a figure in it
 LONG_RUN = 5  # equal pairs in a row
 
 
@@ -47,6 +49,24 @@ def empty_lines(bitext: Bitext) -> Iterator[Finding]:
                 "empty-lines", grade(len(numbers), len(side.lines)), at_lines(side.file, numbers),
                 f"{share(len(numbers), len(side.lines))} are empty.",
                 "Leave the pairs out, on both sides." if bitext.split == "train" else "Every line counts in a score.",
+            )  # fmt: skip
+
+
+def wordless(bitext: Bitext) -> Iterator[Finding]:
+    """A side of ids or figures where the other has words: a column that was taken for text."""
+    codes = [
+        [n for n, line in enumerate(side.lines, start=1) if line.strip() and CODE.fullmatch(line.strip())]
+        for side in bitext.sides
+    ]
+    shares = [len(numbers) / max(1, len(side.lines)) for numbers, side in zip(codes, bitext.sides, strict=True)]
+    for i, side in enumerate(bitext.sides):
+        if len(codes[i]) >= 10 and shares[i] > 0.9 and shares[1 - i] < 0.5:
+            yield Finding(
+                "no-words", "error", at_lines(side.file),
+                f"{share(len(codes[i]), len(side.lines))} have no words, only numbers or ids, where the other side has "
+                "text.",
+                "Take the column that holds the text: regard data prepare --columns says which.",
+                examples_of(side.lines, codes[i]),
             )  # fmt: skip
 
 
@@ -157,4 +177,4 @@ def too_small(bitext: Bitext) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-CHECKS = (empty_lines, copies, lengths, duplicates, one_to_many, too_small)
+CHECKS = (empty_lines, wordless, copies, lengths, duplicates, one_to_many, too_small)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.tokenizer import UNK, Tokenizer, TokenizerPair
+from regard.config import TokenizerConfig
+from regard.data.tokenizer import UNK, Tokenizer, TokenizerPair, normalised
 from regard.doctor.characters import style
-from regard.doctor.findings import Finding, Where, at_lines, examples_of, share
+from regard.doctor.findings import Finding, Where, at_lines, examples_of, share, spelled
 from regard.doctor.languages import sampled
 from regard.doctor.texts import Bitext, Side, characters_of
 
@@ -27,12 +28,12 @@ def unknown(tokenizer: Tokenizer, side: Side) -> Iterator[Finding]:
     rate = bad / max(total, 1)
     if bad:
         strange = "".join(side.lines[n - 1] for n in numbers[:200])
-        pieces = [c for c in sorted(characters_of(strange)) if tokenizer.encode([c])[0].count(UNK)]
+        pieces = [c for c in characters_of(strange) if tokenizer.encode([c])[0].count(UNK)]
         yield Finding(
             "unknown-tokens", "error" if rate > 0.02 else "warning" if rate > 0.0005 else "note",
             at_lines(side.file, numbers),
             f"{bad:,} of {total:,} tokens ({rate:.2%}) are unknown to the tokenizer"
-            + (f", for the characters {' '.join(pieces[:12])}." if pieces else "."),
+            + (f" (characters {spelled(pieces)})." if pieces else "."),
             "Use text like that of the training, or train with tokenizer.byte_fallback = true.",
             examples_of(side.lines, numbers),
         )  # fmt: skip
@@ -91,26 +92,24 @@ def unused(tokenizers: TokenizerPair, train: Bitext, folder: Path) -> Iterator[F
             )  # fmt: skip
 
 
-def unseen_characters(splits: Mapping[str, Bitext]) -> Iterator[Finding]:
+def unseen_characters(splits: Mapping[str, Bitext], config: TokenizerConfig) -> Iterator[Finding]:
     """Without a tokenizer yet: characters of held-out text that training text never has, and so will be unknown."""
-    if "train" not in splits:
+    train = splits.get("train")
+    if not train or config.byte_fallback:
         return
-    known = set().union(*(characters_of("\n".join(side.lines)) for side in splits["train"].sides))
+    known = {" "}.union(*(characters_of("".join(normalised(s.lines, config.normalization))) for s in train.sides))
     for i in (0, 1):
         for name, bitext in splits.items():
             side = bitext.sides[i]
-            if name == "train" or not side.lines:
-                continue
-            strange = characters_of("\n".join(side.lines)) - known
-            numbers = (
-                [n for n, line in enumerate(side.lines, start=1) if not strange.isdisjoint(line)] if strange else []
-            )
+            lines = normalised(side.lines, config.normalization) if name != "train" else []
+            strange = characters_of("".join(lines)) - known
+            numbers = [n for n, line in enumerate(lines, start=1) if not strange.isdisjoint(line)]
             if numbers:
                 yield Finding(
                     "unseen-characters", "warning" if len(numbers) > max(1, 0.005 * len(side.lines)) else "note",
                     at_lines(side.file, numbers),
-                    f"{share(len(numbers), len(side.lines))} hold characters that the training text never has: "
-                    f"{' '.join(sorted(strange)[:12])}.",
+                    f"{share(len(numbers), len(side.lines))} hold characters that the training text never has "
+                    f"({spelled(strange)}).",
                     "They will be unknown tokens: set tokenizer.byte_fallback = true, or prepare both texts alike.",
                     examples_of(side.lines, numbers),
                 )  # fmt: skip

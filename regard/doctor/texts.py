@@ -14,7 +14,7 @@ import numpy as np
 from regard.config import DataConfig
 from regard.data import fetch
 from regard.data.corpus import built_in
-from regard.data.files import open_bytes
+from regard.data.files import UTF16, open_bytes
 from regard.data.prepared import SIDES, read_index
 
 SPLITS = ("train", "valid", "test")
@@ -29,6 +29,7 @@ class Side:
     file: str
     lines: list[str]
     undecodable: tuple[int, ...] = ()  # lines that are not UTF-8, from 1; they are read as Windows-1252
+    utf16: bool = False  # the whole file
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ def read_side(path: Path) -> Side:
     lines, undecodable = [], []
     with open_bytes(path) as file:
         for number, line in enumerate(file, start=1):
+            if number == 1 and line.startswith(UTF16):
+                return utf16_side(path, line + file.read())
             try:
                 text = line.decode("utf-8")
             except UnicodeDecodeError:
@@ -66,6 +69,11 @@ def read_side(path: Path) -> Side:
                 text = line.decode("cp1252", errors="replace")
             lines.append(text.removeprefix("\ufeff").rstrip("\r\n") if number == 1 else text.rstrip("\r\n"))
     return Side(str(path), lines, tuple(undecodable))
+
+
+def utf16_side(path: Path, content: bytes) -> Side:
+    lines = [line.rstrip("\r") for line in content.decode("utf-16", errors="replace").removesuffix("\n").split("\n")]
+    return Side(str(path), lines, utf16=True)
 
 
 def read_bitext(split: str, source: Path, target: Path) -> Bitext:

@@ -27,6 +27,10 @@ class ScoredSet:
     texts: Sequence[str] = ()
     baseline: Sequence[str] | None = None
 
+    def without_reference(self) -> list[int]:
+        """The lines, from 1, of which every reference is empty."""
+        return [n for n, right in enumerate(zip(*self.references, strict=True), start=1) if not "".join(right).strip()]
+
 
 def of_recipe(config: DataConfig, splits: Sequence[str]) -> list[ScoredSet]:
     """Some splits of a recipe's text, or the ones it is reported on."""

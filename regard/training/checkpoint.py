@@ -122,6 +122,20 @@ def load_state(folder: Path) -> dict[str, Any]:
     return state
 
 
+def unfinished(run: Run) -> str:
+    """A sentence on a run that has stopped before its last step, though not by early stopping; nothing of others."""
+    if not run.steps():
+        return ""
+    step, planned = run.steps()[-1], run.recipe.train.steps
+    try:
+        ended = step >= planned or load_state(run.checkpoint(step))["progress"]["ended"]
+    except RegardError:
+        return ""  # said where its weights are read
+    if ended:
+        return ""
+    return f"{run.path} has come to step {step:,} of {planned:,}: the same regard train command goes on."
+
+
 def load_tensors(path: Path, expected: str) -> dict[str, Tensor]:
     """The tensors of a file whose checksum is known."""
     try:

@@ -104,3 +104,13 @@ def test_texts_in_step_have_as_many_lines() -> None:
     for left, right, words in ((["a"] * 5, ["x"], "A has 5 lines but B has 1"), ([], ["x"], "A has 0 .* B has 1")):
         with pytest.raises(RegardError, match=f"{words}: line by line they must be translations of each other"):
             list(in_step(left, right, ("A", "B")))
+
+
+@pytest.mark.parametrize("mark", [b"\xff\xfe", b"\xfe\xff"])
+def test_utf16_is_named_with_its_conversion(tmp_path: Path, mark: bytes) -> None:
+    (tmp_path / "x").write_bytes(mark + b"a\x00\n\x00")
+    with pytest.raises(RegardError, match=r"x is UTF-16, not UTF-8; convert it with iconv -f utf-16 -t utf-8\."):
+        list(read_lines(tmp_path / "x"))
+    (tmp_path / "x").write_bytes(b"fine\n" + mark + b"\n")
+    with pytest.raises(RegardError, match="line 2: byte 1 is not UTF-8"):
+        list(read_lines(tmp_path / "x"))

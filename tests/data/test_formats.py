@@ -111,6 +111,15 @@ def test_a_line_that_is_no_utf8_is_left_out_with_its_partner(tmp_path: Path) -> 
     assert left(source) == [(2, "not UTF-8", True)]
 
 
+@pytest.mark.parametrize("ending", [".tsv", ".jsonl", ".en"])
+def test_a_file_of_utf16_is_refused_at_once(tmp_path: Path, ending: str) -> None:
+    for name in ("a.de", f"a{ending}"):
+        (tmp_path / name).write_bytes("a\tb\n".encode("utf-16"))
+    name = "a" if ending == ".en" else f"a{ending}"
+    with pytest.raises(RegardError, match=rf"a\{ending} is UTF-16.*iconv -f utf-16 -t utf-8"):
+        list(find(str(tmp_path / name), "train", FIELDS))
+
+
 def test_tsv_columns_are_chosen_by_number(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("7\tJa.\tYes.\n8\tshort\n9\tNein.\tNo.\textra\n")
     source = find(str(tmp_path / "a.tsv"), "train", Fields(("en", "de"), columns=(3, 2)))
@@ -137,6 +146,12 @@ def test_a_header_of_a_tsv_is_no_pair_and_names_its_columns(
     source = find(str(tmp_path / "a.tsv"), "train", Fields(("en", "de"), columns))
     assert texts(source) == pairs
     assert [(line, malformed) for line, _, malformed in left(source)] == ([(1, False)] if len(pairs) == 1 else [])
+
+
+def test_a_table_of_more_than_two_columns_must_say_which(tmp_path: Path) -> None:
+    with pytest.raises(RegardError, match=r"a\.tsv has 3 columns and no header that names en and de: .* --columns"):
+        list(write(tmp_path / "a.tsv", "17\tJa.\tYes.\n18\tNein.\tNo.\n"))
+    assert texts(write(tmp_path / "b.tsv", "Yes.\tJa.\t\nNo.\tNein.\tso\n")) == [("Yes.", "Ja."), ("No.", "Nein.")]
 
 
 def test_a_first_record_with_other_keys_is_told_them(tmp_path: Path) -> None:

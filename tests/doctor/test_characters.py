@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from regard.data.filters import INVISIBLE
 from regard.doctor.characters import examine, patterns
 from regard.doctor.languages import scripts
-from regard.doctor.texts import Side
+from regard.doctor.texts import Side, read_side
 
 
 def test_every_character_that_prepare_deletes_is_named() -> None:
@@ -57,3 +59,15 @@ def test_the_advice_repairs_the_line_and_nothing_destroys_it(kind: str) -> None:
 def test_a_control_character_in_a_misread_line_is_still_named() -> None:
     found = list(examine(Side("x", ["schÃ¶n \x07"])))
     assert [one.code for one in found] == ["mojibake", "control-characters"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+def test_utf16_is_told_from_other_encodings_and_read(encoding: str, tmp_path: Path) -> None:
+    mark = "\ufeff" if encoding == "utf-16-be" else ""
+    (tmp_path / "a.de").write_bytes(f"{mark}Ein müder Hund.\r\nEin Ċ.\r\n".encode(encoding))
+    side = read_side(tmp_path / "a.de")
+    assert side.lines == ["Ein müder Hund.", "Ein Ċ."]
+    (found,) = examine(side)
+    assert (found.code, found.lines) == ("not-utf8", [])
+    assert "UTF-16" in found.what
+    assert "iconv -f utf-16 -t utf-8" in found.fix

@@ -50,9 +50,25 @@ def test_exchanged_languages_are_told_when_they_are_given(clean: Path, tmp_path:
     assert "languages-swapped" in wrong.stdout
 
 
+def test_empty_files_are_named_and_nothing_else_is_said(clean: Path, tmp_path: Path) -> None:
+    for side in ("en", "de"):
+        (tmp_path / f"none.{side}").touch()
+    none, test = [
+        (folder / f"{name}.en", folder / f"{name}.de") for folder, name in ((tmp_path, "none"), (clean, "test"))
+    ]
+    result = doctor(*none, "--test", *test)
+    assert result.returncode == 1
+    assert not result.stderr
+    assert result.stdout.endswith("1 error found; begin with no-text.\n")
+
+
 def test_bad_input_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "a.de").write_text("Ein Hund.\n")
+    (tmp_path / "a.toml").write_text("Ein Hund.\n")
     for arguments, words in (
         ((), "Give a run"),
+        ((tmp_path / "a.de",), "is one file: give two, SOURCE TARGET"),
+        ((tmp_path / "a.toml",), "is not valid TOML"),
         (("--train", "none.en", "none.de"), "No such file: none.en"),
         (("demmo",), "did you mean demo?"),
         ((tmp_path,), "not a run directory"),

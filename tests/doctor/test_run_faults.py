@@ -220,6 +220,14 @@ def test_a_good_run_is_passed_in_silence(learned: Path) -> None:
     assert not [finding for finding in examine(learned) if finding.severity != "note"]
 
 
+def test_a_run_whose_text_is_gone_says_so(damaged: Path) -> None:
+    recipe = damaged / "recipe.toml"
+    text = recipe.read_text(encoding="utf-8").replace(Run(damaged).pair_recipe.data.train[0], "gone.en")
+    recipe.write_text(text, encoding="utf-8")
+    found = [(finding.code, finding.severity) for finding in examine(damaged) if finding.severity != "note"]
+    assert found == [("text-missing", "warning")]
+
+
 def test_a_run_used_on_text_it_was_not_made_for(learned: Path, tmp_path: Path) -> None:
     """Lower-cased and tokenised input for a model of raw text, and characters it has never seen."""
     raw = {side: (learned.parent / f"test.{side}").read_text(encoding="utf-8") for side in ("en", "de")}

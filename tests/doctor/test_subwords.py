@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from regard.config import TokenizerConfig
 from regard.data import tokenizer as subwords
 from regard.data.tokenizer import Tokenizer, TokenizerPair
-from regard.doctor.subwords import text_like_training, unknown, unused
+from regard.doctor.subwords import text_like_training, unknown, unseen_characters, unused
 from regard.doctor.texts import Bitext, Side
 
 
@@ -51,3 +52,26 @@ def test_a_vocabulary_of_another_text_goes_unused(english: list[str], clean: Pat
     other = Bitext("train", Side("a.en", english), Side("b.en", english))
     (found,) = unused(TokenizerPair(tokenizer, tokenizer), other, Path("tokenizer"))
     assert (found.code, found.severity) == ("unused-vocabulary", "warning")
+
+
+def unseen(train: list[str], test: list[str], **config: Any) -> list[str]:
+    splits = {"train": Bitext("train", Side("a", train), Side("b", train))}
+    splits["test"] = Bitext("test", Side("c", test), Side("d", []))
+    return [found.what.partition("never has ")[2] for found in unseen_characters(splits, TokenizerConfig(**config))]
+
+
+def test_characters_that_the_tokenizer_reads_as_others_are_not_unseen() -> None:
+    train, test = ["a fine cafe\u0301 …"], ["a\u00a0ﬁne\u200b café ..."]
+    assert not unseen(train, test)
+    assert unseen(train, test, normalization="identity") == ["(. U+00A0 é U+200B ﬁ)."]
+    assert not unseen(train, ["ø"], byte_fallback=True)
+
+
+def test_characters_that_cannot_be_seen_are_spelled_and_a_cut_list_says_so() -> None:
+    assert unseen(["a"], ["a", "b\u0310"]) == ["(b U+0310)."]
+    assert unseen(["a"], ["bcdefghijklm"]) == ["(b c d e f g h i j k l m)."]
+    assert unseen(["a"], ["bcdefghijklmn"]) == ["(b c d e f g h i j k l m …)."]
+
+
+def test_without_training_text_no_character_is_unseen() -> None:
+    assert not unseen([], ["a", "b"])

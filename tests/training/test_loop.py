@@ -24,6 +24,7 @@ from regard.config import TrainConfig, resolve
 from regard.data.corpus import load_required
 from regard.errors import RegardError
 from regard.evaluate.bleu import exact_match
+from regard.training import checkpoint
 from regard.training.device import settle
 from regard.training.loop import used
 from regard.training.run import Run
@@ -130,6 +131,7 @@ def test_early_stopping_keeps_the_best(tiny_recipe: dict[str, Any], tmp_path: Pa
     assert state["ended"]
     assert state["stalled"] == 3
     assert last == state["best_step"] + 6
+    assert not checkpoint.unfinished(run)
     before = run.log.read_bytes()
     fit(tiny_recipe, tmp_path / "run", changes)  # an ended run stays as it is
     assert run.steps()[-1] == last
