@@ -162,7 +162,9 @@ def test_mistakes_in_reporting_are_told_in_a_sentence(cache: Path, folder: Path,
     refused(run("report", folder / "train.en.gz", cache=cache), "is one file: give two")
     refused(
         run("report", folder / "train.en.gz", folder / "val.de.gz", cache=cache),
-        "has 400 lines but",
-        "has 20: line by line",
+        "train.en.gz has 400 lines but",
+        "val.de.gz has 20: line by line",
     )
     refused(run("report", "multi30k-en-de", "--tokenizer", tmp_path / "no", cache=cache), "no tokenizer folder")
+    refused(run("report", "multi30k-en-de", "--languages", "de", "en", cache=cache), "leave --languages out")
+    refused(run("report", "multi30k-en-de", "--languages", "en", "--json", cache=cache), "--languages needs two codes")
