@@ -33,6 +33,8 @@ HEADS = "block_heads."  # how the names of their parameters begin
 def prepare(recipe: PairRecipe, run: Run, parent: Run | None, say: Callable[[str], None]) -> translation.PairTask[Any]:
     """The task, with the weights and the tokenizer of the run it starts from, if there is one."""
     initial = TokenizerPair.load(parent.tokenizer) if parent else None
+    if recipe.data.test:
+        load_required(recipe.data, "test")  # a mistake in it must not wait for the end of training
     task = translation.prepare(recipe, run.tokenizer, initial, say, ranks.lead, TASKS[recipe.task])
     if parent:
         start_from(parent, recipe.model, task.model, parent.pair_recipe.model)

@@ -230,6 +230,25 @@ def test_a_start_that_failed_does_not_block_its_directory(tiny_recipe: dict[str,
     fit(tiny_recipe, tmp_path / "run")
 
 
+def test_a_start_that_failed_leaves_nothing_of_a_new_run(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
+    runs, missing = tmp_path / "runs", {"data.valid": ["no.src", "no.tgt"]}
+    with pytest.raises(RegardError, match="No such file"):
+        fit(tiny_recipe, runs / "one", missing)
+    assert not runs.exists()
+    fit(tiny_recipe, runs / "one")
+    with pytest.raises(RegardError, match="No such file"):
+        fit(tiny_recipe, runs / "one", missing)
+    assert Run.open(runs / "one").steps()
+
+
+def test_test_files_are_looked_at_before_the_first_step(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "short.tgt").write_text("a b\n")
+    source = tiny_recipe["data"]["test"][0]
+    for target, message in (("no.tgt", "No such file"), ("short.tgt", "has 20 lines but .* has 1")):
+        with pytest.raises(RegardError, match=message):
+            fit(tiny_recipe, tmp_path / "run", {"data.test": [source, str(tmp_path / target)]})
+
+
 def test_a_ruined_model_never_replaces_a_good_checkpoint(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
     changes = {"train.lr_scale": 1e30, "train.report_every": 1000, "train.valid_every": 1000, "train.save_every": 1}
     with pytest.raises(RegardError, match="training has diverged"):
