@@ -26,7 +26,11 @@ console = Console(stderr=True)
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, e.g. runs/demo.")]
 Sets = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key, e.g. train.steps=500. Repeatable."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a recipe key, e.g. train.steps=500; files are those of the current folder. Repeatable.",
+    ),
 ]
 Beam = Annotated[
     int | None,
