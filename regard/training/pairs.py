@@ -100,6 +100,7 @@ def opened(run: Run, tokenizers: TokenizerPair, which: str, device: str) -> Enco
 # --- the end of a run ------------------------------------------------------------------------------------
 
 N_SHOWN = 5
+N_ROWS = 25  # of the alignment that is printed: a model that has learned nothing yet repeats itself without end
 
 
 def report(translator: Translator, recipe: PairRecipe, run: Run) -> str:
@@ -135,4 +136,5 @@ def show(translator: Translator, run: Run, evaluation: Evaluation) -> list[str]:
     drawable.sort(key=lambda t: -len(t.target_tokens))
     longest = drawable[0]
     page, png = draw(translator, drawable, run.report, "attention")
-    return [*lines, "", alignment_picture(translator, longest), "", f"attention page  {page}", f"attention PNG   {png}"]
+    picture = alignment_picture(translator, longest, N_ROWS)
+    return [*lines, "", picture, "", f"attention page  {page}", f"attention PNG   {png}"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -26,6 +27,7 @@ from regard.errors import RegardError
 from regard.evaluate.bleu import exact_match
 from regard.training.device import settle
 from regard.training.loop import used
+from regard.training.pairs import load_translator, report
 from regard.training.run import Run
 from regard.training.start import fit
 
@@ -157,6 +159,12 @@ def test_python_gets_the_report_too(tiny_recipe: dict[str, Any], tmp_path: Path)
     names = {path.name for path in (tmp_path / "run" / "report").iterdir()}
     assert {"report.txt", "scores.json", "attention.html", "attention.png", "loss.png"} <= names
     assert model.translate("a b c") == regard.load(tmp_path / "run").translate("a b c")
+
+
+def test_a_long_alignment_is_cut_in_the_report(reverser: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.training.pairs.N_ROWS", 2)
+    run = Run(shutil.copytree(reverser, tmp_path / "run", symlinks=True))
+    assert re.search(r"^… \d+ more$", report(load_translator(run.path), run.pair_recipe, run), re.MULTILINE)
 
 
 def test_a_test_set_that_begins_with_empty_lines_is_reported(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
