@@ -75,10 +75,11 @@ def test_overrides_change_single_keys() -> None:
     assert recipe.data.train == (str(Path.cwd() / "a"), str(Path.cwd() / "b"))
 
 
-def test_files_in_a_recipe_lie_beside_it(tmp_path: Path) -> None:
+def test_files_in_a_recipe_lie_beside_it_and_others_in_the_current_folder(tmp_path: Path) -> None:
     (tmp_path / "r.toml").write_text('[data]\ntrain = ["a.en", "sub/a.de"]\n')
-    recipe = resolve(tmp_path / "r.toml")
+    recipe = resolve(tmp_path / "r.toml", ['data.valid=["b.en", "b.de"]'])
     assert recipe.data.train == (str(tmp_path / "a.en"), str(tmp_path / "sub" / "a.de"))
+    assert recipe.data.valid == (str(Path.cwd() / "b.en"), str(Path.cwd() / "b.de"))
 
 
 def test_a_key_without_its_section_is_recognised() -> None:

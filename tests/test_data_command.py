@@ -83,6 +83,8 @@ def test_mistakes_in_fetching_are_told_in_a_sentence(cache: Path, tmp_path: Path
     refused(run("fetch", "multi30k-en-d", cache=cache), "No corpus named multi30k-en-d (did you mean multi30k-en-de?)")
     refused(run("fetch", "multi30k-en-fr", "--from", tmp_path, cache=cache), "missing: train.en, train.fr, val.en")
     refused(run("fetch", "europarl-en-fr", cache=cache), "no public address", "--from FOLDER")
+    (tmp_path / "file").touch()
+    refused(run("fetch", "multi30k-en-de", "--to", tmp_path / "file", cache=cache), "is a file: a cache is a folder")
 
 
 def test_several_corpora_are_fetched_by_one_command_or_none(cache: Path, folder: Path, tmp_path: Path) -> None:
@@ -100,6 +102,9 @@ def test_another_cache_can_be_named(folder: Path, cache: Path, tmp_path: Path) -
     result = run("fetch", "multi30k-en-de", "--from", folder.parent, "--to", tmp_path / "other", cache=cache)
     assert (tmp_path / "other" / "multi30k-en-de" / "train.de.gz").exists()
     assert f"export REGARD_DATA={tmp_path / 'other'}" in result.stderr.replace("\n", "")
+    result = run("fetch", "multi30k-en-de", "--from", folder.parent, "--to", "beside", cache=cache)
+    assert f"export REGARD_DATA={cache / 'beside'}" in result.stderr.replace("\n", "")
+    assert "export" not in run("fetch", "multi30k-en-de", "--to", ".", cache=cache).stderr
 
 
 def test_a_fetched_corpus_is_reported_on_with_all_its_splits(cache: Path) -> None:
@@ -162,7 +167,9 @@ def test_mistakes_in_reporting_are_told_in_a_sentence(cache: Path, folder: Path,
     refused(run("report", folder / "train.en.gz", cache=cache), "is one file: give two")
     refused(
         run("report", folder / "train.en.gz", folder / "val.de.gz", cache=cache),
-        "has 400 lines but",
-        "has 20: line by line",
+        "train.en.gz has 400 lines but",
+        "val.de.gz has 20: line by line",
     )
     refused(run("report", "multi30k-en-de", "--tokenizer", tmp_path / "no", cache=cache), "no tokenizer folder")
+    refused(run("report", "multi30k-en-de", "--languages", "de", "en", cache=cache), "leave --languages out")
+    refused(run("report", "multi30k-en-de", "--languages", "en", "--json", cache=cache), "--languages needs two codes")

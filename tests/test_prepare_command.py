@@ -73,8 +73,13 @@ def test_the_command_prints_its_report_and_writes_the_folder(text: Path, tmp_pat
         (("--languages", "en", "de", "--train", "nothing"), "No input nothing"),
         (("--languages", "en", "en", "--train", "TRAIN"), "both en"),
         (("--languages", "en", "de", "--train", "TRAIN", "--copies", "al"), "of text, all, off (did you mean all?)"),
-        (("--languages", "en", "de", "--train", "TRAIN", "--kind", "bp"), "--kind 'bp' must be one of"),
-        (("--languages", "en", "de", "--train", "TRAIN", "--tokenizer", "nowhere"), "tokenizer is incomplete"),
+        (("--languages", "en", "de", "--train", "TRAIN", "--kind", "bp"), "regard: --kind 'bp' must be one of"),
+        (("--languages", "en", "de", "--train", "TRAIN", "--tokenizer", "nowhere"), "no tokenizer folder nowhere"),
+        (
+            ("--languages", "en", "de", "--train", "TRAIN", "--tokenizer", "T", "--vocab-size", "8000", "--separate"),
+            "leave --vocab-size, --shared/--separate out",
+        ),
+        (("--languages", "en", "--train", "TRAIN"), "--languages needs two codes"),
         (("--languages", "en", "german", "--train", "TRAIN"), "write de for german"),
         (("--languages", "en", "de", "--train", "a.en", "a.de"), "a.de stands alone"),
         (("--languages", "en", "de", "--train", "TRAIN", "--vocab-size", "40"), "--vocab-size 40 is too small"),
@@ -88,6 +93,11 @@ def test_mistakes_end_in_one_sentence(text: Path, tmp_path: Path, arguments: tup
     assert words in result.stderr
     assert "Traceback" not in result.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_the_usage_names_no_arguments_for_there_are_none() -> None:
+    (usage,) = (line for line in run("--help").stdout.splitlines() if "Usage:" in line)
+    assert usage.strip().endswith("prepare [OPTIONS]")
 
 
 def test_options_have_the_librarys_defaults() -> None:

@@ -40,6 +40,8 @@ def test_rows_are_added_to_those_that_are_there(tmp_path: Path, sets: list[str])
     assert (tmp_path / "runs" / "table-3.png").is_file()
     shown = call(tmp_path, "--show")  # whatever recipes the rows were made with
     assert shown.stdout.strip() == result.stdout.split("\n\nruns")[0].strip()
+    chosen = call(tmp_path, "--show", "--rows", "N=2")
+    assert [line[:5].strip() for line in chosen.stdout.split("\n\n")[0].splitlines()[2:]] == ["N = 2"]
     other = call(tmp_path, "--rows", "N = 2", *sets, "--set=train.steps=4")
     assert other.returncode == 2
     assert "was made with another recipe" in " ".join(other.stderr.split())

@@ -14,5 +14,6 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-for verb in (fetch, report, prepare):
+for verb in (fetch, report):
     app.command()(verb)
+app.command(context_settings={"allow_extra_args": True})(prepare)  # it says itself what is wrong with them

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
 
 from regard.cli.options import AsJson, bars, warn
+from regard.errors import RegardError
 from regard.wording import counted
 
 
@@ -35,6 +37,8 @@ def fetch(
     from regard.data import fetch as corpora
 
     root = to or corpora.cache()
+    if root.is_file():
+        raise RegardError(f"{root} is a file: a cache is a folder, given with --to or in $REGARD_DATA.")
     if not names:
         print_corpora(root, as_json)
         return
@@ -42,8 +46,8 @@ def fetch(
         corpora.named(name)  # a mistyped one is told before the others are fetched
     for name in names:
         fetch_one(name, root, origin, again, as_json)
-    if root != corpora.cache():
-        warn(f"for recipes to find it: export REGARD_DATA={root}")
+    if root.resolve() != corpora.cache().resolve():
+        warn(f"for recipes to find it: export REGARD_DATA={quote(str(root.resolve()))}")
 
 
 def fetch_one(name: str, root: Path, origin: Path | None, again: bool, as_json: bool) -> None:

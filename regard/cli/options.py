@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from regard.errors import RegardError
+
 if TYPE_CHECKING:
     from regard.decode.parser import Parser
     from regard.decode.translator import Translator
@@ -24,7 +26,11 @@ console = Console(stderr=True)
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, e.g. runs/demo.")]
 Sets = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key, e.g. train.steps=500. Repeatable."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a recipe key, e.g. train.steps=500; files are those of the current folder. Repeatable.",
+    ),
 ]
 Beam = Annotated[
     int | None,
@@ -175,6 +181,14 @@ def let_help_flow(app: typer.Typer) -> None:
     for group in app.registered_groups:
         if group.typer_instance:
             let_help_flow(group.typer_instance)
+
+
+def two_codes(languages: tuple[str, str] | None) -> tuple[str, str] | None:
+    """The languages, unless one was left out: what stands next would pass for the second."""
+    for language in languages or ():
+        if language.startswith("-"):
+            raise RegardError(f"--languages needs two codes, e.g. en de; {language} is an option.")
+    return languages
 
 
 def given(**options: Any) -> dict[str, Any]:

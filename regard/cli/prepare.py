@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from regard.cli.options import AsJson, bars, warn
+from regard.cli.options import AsJson, bars, two_codes, warn
 from regard.config import TokenizerConfig
 from regard.data.cleaning import Cleaning
 from regard.errors import RegardError
 
 RULES, SUBWORDS = Cleaning(), TokenizerConfig()  # for their defaults
+# What --tokenizer leaves nothing to do for. Of its subwords, --kind still says what they are.
+LEARNING = {"vocab_size", "shared", "byte_fallback", "character_coverage", "normalization", "tokenizer_pairs", "seed"}
 
 
 def option(panel: str, *names: str, **more: Any) -> Any:
@@ -40,8 +42,11 @@ def subwords(text: str, *names: str, **more: Any) -> Any:
 
 
 def prepare(
+    context: typer.Context,
     train: Annotated[list[str], source("Training text; repeatable, as the next two.", metavar="INPUT")],
-    languages: Annotated[tuple[str, str], source("Language codes, e.g. en de.", metavar="SOURCE TARGET")],
+    languages: Annotated[
+        tuple[str, str], source("Language codes, e.g. en de.", metavar="SOURCE TARGET", callback=two_codes)
+    ],
     out: Annotated[Path, typer.Option(help="The folder to write.", show_default=False)],
     valid: Annotated[list[str] | None, source("Validation text.", metavar="INPUT")] = None,
     test: Annotated[list[str] | None, source("Test text.", metavar="INPUT")] = None,
@@ -116,7 +121,6 @@ def prepare(
     jobs: Annotated[int, typer.Option(min=0, help="Processes; 0: one for each core.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace prepared data that is there.")] = False,
     as_json: AsJson = False,
-    more: Annotated[list[str] | None, typer.Argument(hidden=True, metavar=" ")] = None,
 ) -> None:
     """Clean parallel text, remove duplicates and leaks, and tokenise it for training.
 
@@ -136,8 +140,10 @@ def prepare(
         "kind": kind, "vocab_size": vocab_size, "shared": shared, "character_coverage": character_coverage,
         "byte_fallback": byte_fallback, "normalization": normalization,
     }  # fmt: skip
-    if more:
-        raise RegardError(f"{more[0]} stands alone: two files are one INPUT with a comma, SOURCE,TARGET.")
+    if context.args:
+        raise RegardError(f"{context.args[0]} stands alone: two files are one INPUT with a comma, SOURCE,TARGET.")
+    if tokenizer and (idle := options_given(context, LEARNING)):
+        raise RegardError(f"--tokenizer brings its subwords along, and none are learned: leave {', '.join(idle)} out.")
     for language in languages:
         if remark := check_code(language, "--languages"):
             warn(remark)
@@ -159,6 +165,17 @@ def prepare(
     warn(f'Next: prepared = "{out}" in a recipe\'s [data]; regard doctor finds what no filter sees.')
 
 
+def options_given(context: typer.Context, names: Collection[str]) -> list[str]:
+    """Those of these that stand on the command line, even where they say no more than their defaults."""
+    return [
+        "/".join([*option.opts, *option.secondary_opts])
+        for option in context.command.params
+        if option.name in names
+        and (source := context.get_parameter_source(option.name))
+        and source.name == "COMMANDLINE"
+    ]
+
+
 @contextmanager
 def keys_as_options() -> Iterator[None]:
     """What the library says of a key, such as tokenizer.vocab_size, said of the option that sets it here."""
@@ -166,6 +183,8 @@ def keys_as_options() -> Iterator[None]:
         yield
     except RegardError as error:
         text = re.sub(
-            r"\b(?:tokenizer|cleaning)\.([a-z_]+) = ", lambda key: f"--{key[1].replace('_', '-')} ", str(error)
+            r"(?:Recipe key )?\b(?:tokenizer|cleaning)\.([a-z_]+) = ",
+            lambda key: f"--{key[1].replace('_', '-')} ",
+            str(error),
         )
         raise RegardError(text) from None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import AsJson, Show, bars, warn
+from regard.cli.options import AsJson, Show, bars, two_codes, warn
 from regard.errors import RegardError, nearest
 
 if TYPE_CHECKING:
@@ -51,7 +51,12 @@ def report(
     ] = None,
     given: Annotated[
         tuple[str, str] | None,
-        typer.Option("--languages", metavar="SOURCE TARGET", help="Language codes, e.g. en de; else by file name."),
+        typer.Option(
+            "--languages",
+            metavar="SOURCE TARGET",
+            help="Language codes, e.g. en de; else by file name.",
+            callback=two_codes,
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -78,8 +83,6 @@ def report(
             warn(remark)
     text = find(what, test, given)
     folder = tokenizer or text.tokenizer
-    if folder and not folder.is_dir():
-        raise RegardError(f"There is no tokenizer folder {folder}.")
     tokenizers = TokenizerPair.load(folder) if folder else None
     measured = {}
     with bars("pairs") as show:
@@ -103,6 +106,8 @@ def find(what: list[str], test: tuple[Path, Path] | None, given: tuple[str, str]
     """The text the arguments mean, with the held-out files as a further split."""
     from regard.data import fetch
 
+    if given and len(what) == 1 and (what[0] in fetch.CORPORA or (Path(what[0]) / "prepared.json").is_file()):
+        raise RegardError(f"{what[0]} has its languages already: leave --languages out.")
     if len(what) == 1 and "," in what[0] and not Path(what[0]).exists():
         what = what[0].split(",")
     if len(what) == 2:
@@ -146,12 +151,15 @@ def other_input(what: str, given: tuple[str, str] | None, test: tuple[Path, Path
 
 def sides(source: tuple[Path, Path] | Input) -> tuple[Iterator[str], Iterator[str]]:
     """Both sides of a text, line by line; a record of an INPUT that gives no pair is left out."""
-    from regard.data.files import read_lines
+    from regard.data.files import in_step, read_lines
 
+    pairs: Iterator[tuple[str, str]]
     if isinstance(source, tuple):
-        return read_lines(source[0]), read_lines(source[1])
-    left, right = tee(record for record in source if isinstance(record, tuple))
-    return (a for _, a, _ in left), (b for _, _, b in right)
+        pairs = in_step(read_lines(source[0]), read_lines(source[1]), source)
+    else:
+        pairs = ((a, b) for _, a, b in (record for record in source if isinstance(record, tuple)))
+    left, right = tee(pairs)
+    return (a for a, _ in left), (b for _, b in right)
 
 
 def prepared(folder: Path) -> Text:

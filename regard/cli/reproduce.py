@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from textwrap import fill
@@ -26,7 +27,7 @@ Rows = Annotated[
 ]
 Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Seeds of every row.")]
 Jobs = Annotated[int, typer.Option("--jobs", min=1, help="Runs at once on the one device.")]
-Show = Annotated[bool, typer.Option("--show", help="Print what is there so far, and train nothing.")]
+Show = Annotated[bool, typer.Option("--show", help="Print what is there so far of these rows, and train nothing.")]
 OUT = typer.Option("--out", help="Folder of the runs, the table and the picture.")
 
 
@@ -142,11 +143,12 @@ def table_3(
     if scale not in TABLES:
         raise RegardError(f"No scale {scale}{nearest(scale, TABLES)}; there are {', '.join(TABLES)}.")
     table = TABLES[scale]
-    planned = table.plan(out, choose(table.rows, rows, "Table 3"), seeds, seeds_deciding, changes(sets))
+    chosen = choose(table.rows, rows, "Table 3")
+    planned = table.plan(out, chosen, seeds, seeds_deciding, changes(sets))
     if not show:
         check_corpus(planned[0].recipe)
     stage = (planned, partial(measure, weights=table.scale.weights))
-    run_table(table, [stage], out, jobs, show, table.draw)
+    run_table(replace(table, rows=tuple(chosen)) if show else table, [stage], out, jobs, show, table.draw)
 
 
 @app.command("families")
@@ -170,10 +172,12 @@ def families(
     from regard.reproduce.families import FAMILIES, measure
     from regard.reproduce.tables import choose
 
-    planned = FAMILIES.experiments(out, choose(FAMILIES.rows, rows, "The table"), seeds, changes(sets))
+    chosen = choose(FAMILIES.rows, rows, "The table")
+    planned = FAMILIES.experiments(out, chosen, seeds, changes(sets))
     if not show:
         check_corpus(planned[0].recipe)
-    run_table(FAMILIES, [(planned, measure)], out, jobs, show, FAMILIES.draw)
+    table = replace(FAMILIES, rows=tuple(chosen)) if show else FAMILIES
+    run_table(table, [(planned, measure)], out, jobs, show, FAMILIES.draw)
 
 
 @app.command("table-4")
@@ -216,7 +220,7 @@ def table_4(
         table4.check_files(chosen, treebanks)
     if text and not show:
         table4.check_text(more, asked)
-    run_table(table4.Parsers(), stages, out, jobs, show)
+    run_table(table4.Parsers(rows=(*chosen, *again)) if show else table4.Parsers(), stages, out, jobs, show)
 
 
 SetRows = Annotated[
@@ -267,10 +271,12 @@ def add_set_table(name: str) -> None:
         from regard.training.sets import check_data
 
         table = TABLES[name]
-        planned = table.experiments(out, choose(table.rows, rows, name), seeds, changes(sets))
+        chosen = choose(table.rows, rows, name)
+        planned = table.experiments(out, chosen, seeds, changes(sets))
         if not show:
             check_data(planned[0].recipe)  # a file that is missing is missing for all rows
-        run_table(table, [(planned, measure)], out, jobs, show, partial(draw, table))
+        shown = replace(table, rows=tuple(chosen)) if show else table
+        run_table(shown, [(planned, measure)], out, jobs, show, partial(draw, table))
 
     asked = f"{name} --set data.path={FILES[name]}" if name in FILES else name
     command.__doc__ = SET_TABLES[name] + AGAIN.replace("NAME", asked).replace("ROWS", ROWS[name])

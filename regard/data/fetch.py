@@ -11,14 +11,15 @@ import datetime
 import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from regard.data import assemble
 from regard.data.download import PAUSES, Report, Say, download
-from regard.data.files import ENDINGS, file_hash, locked, unequal
+from regard.data.files import ENDINGS, file_hash, locked, missing_folders, remove_empty, unequal
 from regard.data.folder import KINDS, Folder
 from regard.data.named import CORPORA, Named, Part
 from regard.errors import RegardError, nearest
@@ -118,8 +119,7 @@ def fetch(
         return lock
     if not origin and not corpus.public:
         raise RegardError(f"The corpus {name} has no public address: regard data fetch {name} --from FOLDER.")
-    folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder / ".fetching", f"Another process is fetching into {folder}: wait for it."):
+    with fetching(folder):
         if origin:
             chosen, origins = parts_from_folder(name, corpus, origin, say)
         else:
@@ -131,6 +131,22 @@ def fetch(
         texts = write_texts(corpus, pieces, building / "text")
         check_texts(name, corpus, texts, building / "text", say)
         return put_in_place(name, corpus, folder, texts, origins)
+
+
+@contextmanager
+def fetching(folder: Path) -> Iterator[None]:
+    """The folder of a corpus, for us alone. After an error nothing stays of it but what a transfer can go on from."""
+    new, mark = missing_folders(folder), folder / ".fetching"
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(mark, f"Another process is fetching into {folder}: wait for it."):
+        try:
+            yield
+        except BaseException:
+            shutil.rmtree(folder / "building", ignore_errors=True)
+            remove_empty([folder / "downloads"])
+            mark.unlink(missing_ok=True)
+            remove_empty(new or [folder])
+            raise
 
 
 def download_parts(

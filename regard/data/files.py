@@ -15,7 +15,7 @@ import lzma
 import os
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -141,6 +141,18 @@ def locked(path: Path, refusal: str) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def missing_folders(folder: Path) -> list[Path]:
+    """A folder and those above it that do not exist, the innermost first."""
+    return [one for one in (folder, *folder.parents) if not one.exists()]
+
+
+def remove_empty(folders: Iterable[Path]) -> None:
+    """These, up to the first that is not empty."""
+    with suppress(OSError):
+        for folder in folders:
+            folder.rmdir()
 
 
 def open_file(path: Path) -> IO[bytes]:

@@ -138,13 +138,18 @@ def decoded(line: bytes, number: int, path: Path) -> str:
 
 
 def read_two(source: Path, target: Path, opened: list[IO[bytes]]) -> Iterator[Record]:
-    with open_bytes(source, opened) as left, open_bytes(target, opened) as right:
-        both = in_step(bounded_lines(left), bounded_lines(right), (source, target))
-        for number, (a, b) in enumerate(both, start=1):
-            try:
-                yield number, decoded(a, number, source), decoded(b, number, target)
-            except Damaged as damage:
-                yield Left(number, str(damage))
+    both = in_step(raw_lines(source, opened), raw_lines(target, opened), (source, target))
+    for number, (a, b) in enumerate(both, start=1):
+        try:
+            yield number, decoded(a, number, source), decoded(b, number, target)
+        except Damaged as damage:
+            yield Left(number, str(damage))
+
+
+def raw_lines(path: Path, opened: list[IO[bytes]]) -> Iterator[bytes]:
+    """The lines of one file, so that an archive that breaks off is named and not the one beside it."""
+    with open_bytes(path, opened) as file:
+        yield from bounded_lines(file)
 
 
 def read_tsv(path: Path, fields: Fields, opened: list[IO[bytes]]) -> Iterator[Record]:

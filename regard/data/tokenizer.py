@@ -246,8 +246,13 @@ class TokenizerPair:
 
     @classmethod
     def load(cls, folder: Path) -> TokenizerPair:
+        if not folder.is_dir():
+            raise RegardError(f"There is no tokenizer folder {folder}.")
+        shared, apart = (any(folder.glob(f"{name}.*")) for name in ("shared", "source"))
+        if not shared and not apart:
+            raise RegardError(f"{folder} holds no tokenizer: neither shared.model nor source.model.")
         try:
-            if (folder / "shared.model").exists():
+            if shared:
                 both = load_one(folder, "shared")
                 return cls(both, both)
             return cls(load_one(folder, "source"), load_one(folder, "target"))

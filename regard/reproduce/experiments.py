@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -34,6 +34,7 @@ from rich.progress import (
 from regard.config import Recipe, flatten, resolve, to_dict
 from regard.data.pool import end_with_parent
 from regard.errors import Interrupted, RegardError
+from regard.training.device import settle
 from regard.training.progress import show
 from regard.training.run import Run, write_atomically
 
@@ -62,9 +63,19 @@ class Experiment:
         return result if written["recipe"] == to_dict(self.recipe) or alike(recipe_in(path), self.recipe) else None
 
     def check(self) -> None:
-        """A folder that holds the result of something else is nobody's to overwrite."""
-        if self.result is None and (self.run / RESULT).is_file():
+        """A folder that holds something else, finished or begun, is nobody's to overwrite."""
+        if self.result is None and ((self.run / RESULT).is_file() or self.begun_otherwise()):
             raise RegardError(f"{self.run} was made with another recipe: give another folder with --out, or remove it.")
+
+    def begun_otherwise(self) -> bool:
+        """Whether the folder has checkpoints from which this recipe cannot go on."""
+        run = Run(self.run)
+        try:
+            if run.steps():
+                Run.claim(self.run, replace(self.recipe, train=settle(self.recipe.train, run.recipe.train)))
+        except RegardError:
+            return True
+        return False
 
 
 def recipe_in(result: Path) -> Recipe | None:

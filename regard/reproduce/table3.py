@@ -150,18 +150,23 @@ class Variations(Table):
         planned = self.experiments(folder, rows, most, overrides)
         return [each for each in planned if each.seed <= (most if each.row in deciding else seeds)]
 
-    def recipe_of(self, row: Row, seed: int, overrides: Values) -> PairRecipe:
-        """The scale's recipe with the row's change, widths divided by the scale's."""
-        change, scale = {**MODEL, **row.change}, self.scale
-        model = {
-            f"model.{key}": value // scale.narrower if key in WIDTHS else value
-            for key, value in change.items()
-            if key != "label_smoothing"
+    def changes(self, row: Row) -> Values:
+        return self.scaled(row.change)
+
+    def scaled(self, change: Values) -> Values:
+        """In the recipe's own keys, widths divided by the scale's."""
+        narrower = {key: value // self.scale.narrower for key, value in change.items() if key in WIDTHS}
+        return {
+            f"{'train' if key == 'label_smoothing' else 'model'}.{key}": value
+            for key, value in {**change, **narrower}.items()
         }
-        values: Values = {**scale.values, **model, "seed": seed, "name": self.run_name(row.name)}
+
+    def recipe_of(self, row: Row, seed: int, overrides: Values) -> PairRecipe:
+        """The scale's recipe with the row's change."""
+        scale = self.scale
+        values: Values = {**scale.values, **self.scaled(MODEL), **self.changes(row)}
+        values |= {"seed": seed, "name": self.run_name(row.name)}
         values["train.steps"] = scale.steps_of_big if row.name == "big" else scale.steps
-        if "label_smoothing" in row.change:
-            values["train.label_smoothing"] = row.change["label_smoothing"]
         return resolve_as(PairRecipe, scale.recipe, {**values, **overrides})
 
     def verdicts(self, done: Sequence[Experiment]) -> list[tuple[str, str]]:

@@ -150,6 +150,7 @@ def experiments(
             values["data.files"] = [str((treebanks / FILES[test]).absolute()) for test in row.tests]
             if row.parent:
                 values |= {"data.extra": [str(parses_file(folder, row.parent, seed).absolute())], "data.gold_times": 2}
+            tables.check_free(row.name, values, overrides)
             recipe = resolve_as(ParsingRecipe, row.recipe, {**values, **overrides})
             found.append(Experiment(row.name, seed, recipe, run_of(folder, row.name, seed)))
     return found

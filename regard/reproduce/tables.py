@@ -14,7 +14,7 @@ from textwrap import fill
 from typing import Any, Protocol, TypeVar
 
 from regard.config import Recipe, resolve
-from regard.errors import RegardError
+from regard.errors import RegardError, nearest
 from regard.reproduce.experiments import Experiment, Figure, figures, finished, run_of
 from regard.view import table_png
 
@@ -57,18 +57,30 @@ AnyRow = TypeVar("AnyRow", bound=Named)
 
 
 def choose(rows: Sequence[AnyRow], names: str, table: str) -> list[AnyRow]:
-    """Rows by name or by group, separated by commas; all where nothing is named."""
-    known = {row.name for row in rows} | {row.group for row in rows if row.group}
-    wanted, rest = set[str](), names.strip()
+    """Rows by name or by group, separated by commas, spaces or none in them; all where nothing is named."""
+    known = {unspaced(name): name for row in rows for name in (row.name, row.group) if name}
+    wanted, rest = set[str](), unspaced(names)
     while rest:  # a name may have a comma in it, so the longest name that fits is taken
         fitting = [name for name in known if rest == name or rest.startswith(f"{name},")]
-        name = max(fitting, key=len) if fitting else rest.partition(",")[0].strip()
+        name = max(fitting, key=len) if fitting else rest.partition(",")[0]
         if name not in known:
-            quoted = ", ".join(f'"{one}"' for one in sorted(known))  # a name may have a comma in it
-            raise RegardError(f"{table} has no row or group {name}; there are {quoted}.")
-        wanted.add(name)
-        rest = rest[len(name) :].lstrip(", ")
+            quoted = ", ".join(f'"{one}"' for one in sorted(known.values()))  # a name may have a comma in it
+            hint = nearest(name, known.values())
+            raise RegardError(f"{table} has no row or group {name}{hint}; there are {quoted}.")
+        wanted.add(known[name])
+        rest = rest[len(name) :].lstrip(",")
     return [row for row in rows if not wanted or row.name in wanted or row.group in wanted]
+
+
+def unspaced(name: str) -> str:
+    return "".join(name.split())
+
+
+def check_free(row: str, own: Collection[str], overrides: Values) -> None:
+    """What makes a row the one that its name says is not for --set to change."""
+    for key in overrides:
+        if key in own or key in ("seed", "name"):
+            raise RegardError(f"{key} cannot be set: the row {row} has its own. Leave it out, or choose other rows.")
 
 
 # --- claims ----------------------------------------------------------------------------------------------
@@ -164,6 +176,8 @@ class Table:
 
     def experiments(self, folder: Path, rows: Sequence[Row], seeds: int, overrides: Values) -> list[Experiment]:
         """Every row with every seed, a seed after the other."""
+        for row in rows:
+            check_free(row.name, self.changes(row), overrides)
         return [
             Experiment(row.name, seed, self.recipe_of(row, seed, overrides), run_of(folder, row.name, seed))
             for seed in range(1, seeds + 1)
@@ -173,12 +187,16 @@ class Table:
     def finished(self, folder: Path) -> list[Experiment]:
         return finished(folder, {row.name: self.run_name(row.name) for row in self.rows})
 
+    def changes(self, row: Row) -> Values:
+        """What it changes, in the recipe's own keys."""
+        return row.change
+
     def run_name(self, row: str) -> str:
         return f"{self.name} {row}"
 
     def recipe_of(self, row: Row, seed: int, overrides: Values) -> Recipe:
         named = {"seed": seed, "name": self.run_name(row.name)}
-        return resolve(row.recipe or self.recipe, {**row.change, **named, **overrides})
+        return resolve(row.recipe or self.recipe, {**self.changes(row), **named, **overrides})
 
     def verdicts(self, done: Sequence[Experiment]) -> list[tuple[str, str]]:
         return verdicts(self.orderings, done, self.lower, max(column.digits for column in self.columns))

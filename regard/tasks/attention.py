@@ -81,10 +81,10 @@ def decoding_steps(translator: Translator, translation: Translation, logits: Ten
     ]
 
 
-def alignment_picture(translator: Translator, translation: Translation) -> str:
-    """Which source word each target word looks at, as text."""
+def alignment_picture(translator: Translator, translation: Translation, height: int | None = None) -> str:
+    """Which source word each target word looks at, as text; of the first `height` words, or of all."""
     one = word_alignment(translator, translation, translator.attend(translation))
-    return alignment_text(one.rows, one.columns, one.weights[0]) if one else ""
+    return alignment_text(one.rows, one.columns, one.weights[0], height=height) if one else ""
 
 
 def draw_tree(

@@ -25,6 +25,8 @@ N_SHOWN = 5
 def prepare(recipe: LabelRecipe, run: Run, parent: Run | None, say: Callable[[str], None]) -> LabelTask:
     """The task, with the weights and words of the run it starts from, if there is one."""
     train = load(recipe, "train")
+    if recipe.data.test:
+        load(recipe, "test")  # a mistake in it must not wait for the end of training
 
     def keep_words() -> None:
         if not (run.tokenizer / WORDS).is_file():

@@ -33,6 +33,8 @@ HEADS = "block_heads."  # how the names of their parameters begin
 def prepare(recipe: PairRecipe, run: Run, parent: Run | None, say: Callable[[str], None]) -> translation.PairTask[Any]:
     """The task, with the weights and the tokenizer of the run it starts from, if there is one."""
     initial = TokenizerPair.load(parent.tokenizer) if parent else None
+    if recipe.data.test:
+        load_required(recipe.data, "test")  # a mistake in it must not wait for the end of training
     task = translation.prepare(recipe, run.tokenizer, initial, say, ranks.lead, TASKS[recipe.task])
     if parent:
         start_from(parent, recipe.model, task.model, parent.pair_recipe.model)
@@ -98,6 +100,7 @@ def opened(run: Run, tokenizers: TokenizerPair, which: str, device: str) -> Enco
 # --- the end of a run ------------------------------------------------------------------------------------
 
 N_SHOWN = 5
+N_ROWS = 25  # of the alignment that is printed: a model that has learned nothing yet repeats itself without end
 
 
 def report(translator: Translator, recipe: PairRecipe, run: Run) -> str:
@@ -133,4 +136,5 @@ def show(translator: Translator, run: Run, evaluation: Evaluation) -> list[str]:
     drawable.sort(key=lambda t: -len(t.target_tokens))
     longest = drawable[0]
     page, png = draw(translator, drawable, run.report, "attention")
-    return [*lines, "", alignment_picture(translator, longest), "", f"attention page  {page}", f"attention PNG   {png}"]
+    picture = alignment_picture(translator, longest, N_ROWS)
+    return [*lines, "", picture, "", f"attention page  {page}", f"attention PNG   {png}"]

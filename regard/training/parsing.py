@@ -32,6 +32,8 @@ def recipe_of(run: Run) -> ParsingRecipe:
 def prepare(recipe: ParsingRecipe, run: Run, parent: Run | None, say: Callable[[str], None]) -> parsing.ParsingTask:
     """The task, with the weights and the vocabularies of the run it starts from, if there is one."""
     initial = TokenizerPair.load(parent.tokenizer) if parent else None
+    if recipe.data.test:
+        load(recipe.data, "test")  # a mistake in it must not wait for the end of training
     task = parsing.prepare(recipe, run.tokenizer, initial, say, ranks.lead)
     if parent:
         theirs = replace(recipe_of(parent).model, word_dropout=recipe.model.word_dropout)

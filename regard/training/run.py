@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import PairRecipe, Recipe, differences, resolve, resolve_as, to_toml
-from regard.data.files import locked
+from regard.data.files import locked, missing_folders, remove_empty
 from regard.errors import RegardError
 
 MANIFEST = "export.json"  # what an exported folder says of itself
@@ -96,7 +96,9 @@ class Run:
 
     @contextmanager
     def training(self, recipe: Recipe) -> Iterator[None]:
-        """Keep a second training out of this directory, and write down what is trained here."""
+        """Keep a second training out of this directory, and write down what is trained here. An error before anything
+        is trained leaves nothing of a new run."""
+        new, begun = missing_folders(self.path), self.recipe_file.is_file()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             (self.path / ".lock").touch()
@@ -106,7 +108,20 @@ class Run:
             if not self.steps():  # what a start without a checkpoint left belongs to another recipe, perhaps
                 shutil.rmtree(self.tokenizer, ignore_errors=True)
             write_atomically(self.recipe_file, to_toml(recipe))
-            yield
+            try:
+                yield
+            except BaseException:
+                if not begun and {path.name for path in self.visible()} <= {self.recipe_file.name, self.tokenizer.name}:
+                    self.forget(new)
+                raise
+
+    def forget(self, new: Sequence[Path]) -> None:
+        """Remove what a start has made, and those of the new folders that are empty then."""
+        for folder in (self.tokenizer, self.path / ".tokenizer.new"):
+            shutil.rmtree(folder, ignore_errors=True)
+        for file in (self.recipe_file, self.path / ".lock"):
+            file.unlink()
+        remove_empty(new)
 
     def visible(self) -> Iterator[Path]:
         """What lies in the directory, beside leftovers of our own."""

@@ -19,9 +19,13 @@ _READABLE_COLUMN = 4  # labels are cut down to this before the picture is broken
 
 
 def alignment_text(
-    rows: list[str], columns: list[str], weights: npt.NDArray[np.floating[Any]], width: int = 100
+    rows: list[str],
+    columns: list[str],
+    weights: npt.NDArray[np.floating[Any]],
+    width: int = 100,
+    height: int | None = None,
 ) -> str:
-    """The (Q, K) matrix `weights` as lines of at most `width` cells.
+    """The (Q, K) matrix `weights` as lines of at most `width` cells, of its first `height` rows, or of all.
 
     Labels are cut with an ellipsis when they do not fit; when cutting is not enough, the columns continue in
     a further band below, with the row labels repeated.
@@ -36,7 +40,8 @@ def alignment_text(
     if not rows or not columns:
         return shorten(f"nothing to draw: {len(rows)} queries, {len(columns)} keys", width)
 
-    row_labels = [visible(token) for token in rows]
+    row_labels = [visible(token) for token in rows[:height]]
+    left_out = len(rows) - len(row_labels)
     column_labels = [visible(token) for token in columns]
     gutter = min(max(map(cell_width, row_labels)), max(4, width // 4))
     room = width - gutter
@@ -48,9 +53,10 @@ def alignment_text(
     for start in range(0, len(columns), per_band):
         labels = column_labels[start : start + per_band]
         lines = [_line("", [_pad(shorten(label, column), column) for label in labels], gutter)]
-        for label, row in zip(row_labels, weights, strict=True):
+        for label, row in zip(row_labels, weights[:height], strict=True):
             cells = [_cell(float(weight), column) for weight in row[start : start + per_band]]
             lines.append(_line(label, cells, gutter))
+        lines += [shorten(f"… {left_out} more", width)] if left_out else []
         bands.append("\n".join(lines))
     return "\n\n".join([*bands, _legend(width)])
 

@@ -242,10 +242,20 @@ def test_a_wrong_checksum_deletes_what_arrived(site: Site, tmp_path: Path) -> No
     corpus = corpus_at(site, checksums={"train.en.gz": "sha256:" + "0" * 64})
     with pytest.raises(RegardError, match="does not have the checksum"):
         fetch.fetch("small", corpus, tmp_path)
-    assert list((tmp_path / "small" / "downloads").iterdir()) == []
-    assert fetch.fetched(tmp_path / "small") is None
+    assert not (tmp_path / "small").exists()
     right = hashlib.md5(site.files["/train.en.gz"]).hexdigest()
     fetch.fetch("small", corpus_at(site, checksums={"train.en.gz": f"md5:{right}"}), tmp_path)
+
+
+def test_a_fetch_that_fails_leaves_what_has_arrived_and_no_empty_folder(site: Site, tmp_path: Path) -> None:
+    del site.files["/train.de.gz"]
+    with pytest.raises(RegardError, match="404"):
+        fetch.fetch("small", corpus_at(site), tmp_path / "some")
+    assert [path.name for path in (tmp_path / "some").rglob("*") if path.is_file()] == ["train.en.gz"]
+    del site.files["/train.en.gz"]
+    with pytest.raises(RegardError, match="404"):
+        fetch.fetch("small", corpus_at(site), tmp_path / "none" / "cache")
+    assert not (tmp_path / "none").exists()
 
 
 def test_bytes_that_differ_from_the_first_fetch_are_an_error(site: Site, tmp_path: Path) -> None:
@@ -318,7 +328,7 @@ def test_archives_that_are_cut_short_or_others_are_named(site: Site, tmp_path: P
     site.files["/a.tgz"] = tar({"a.en": os.urandom(50_000)})[:20_000]
     with pytest.raises(RegardError, match=r"a\.tgz is not a sound archive"):
         fetch.fetch("cut", corpus, tmp_path)
-    assert list((tmp_path / "cut" / "downloads").iterdir()) == []  # the next fetch does not meet it again
+    assert not (tmp_path / "cut").exists()  # the next fetch does not meet it again
     site.files["/a.tgz"] = tar({"a.en": b"one\n"})
     with pytest.raises(RegardError, match=r"does not hold a\.de"):
         fetch.fetch("other", corpus, tmp_path)

@@ -103,6 +103,16 @@ def test_files_of_unequal_length_name_both_counts(tmp_path: Path) -> None:
         list(find(f"{tmp_path}/a.de,{tmp_path}/a.en", "train", FIELDS))
 
 
+@pytest.mark.parametrize("broken", ["a.en.gz", "a.de.xz"])
+def test_of_two_archives_the_broken_one_is_named(tmp_path: Path, broken: str) -> None:
+    text = "".join(f"{number}\n" for number in range(5000)).encode()
+    for name in ("a.en.gz", "a.de.xz"):
+        packed = PACK[Path(name).suffix](text)
+        (tmp_path / name).write_bytes(packed[: len(packed) // 2] if name == broken else packed)
+    with pytest.raises(RegardError, match=rf"{broken} is not a sound"):
+        list(find(str(tmp_path / "a"), "train", FIELDS))
+
+
 def test_a_line_that_is_no_utf8_is_left_out_with_its_partner(tmp_path: Path) -> None:
     (tmp_path / "a.en").write_bytes(b"one\ntwo\nthree\n")
     (tmp_path / "a.de").write_bytes(b"eins\nzw\xffei\ndrei\n")

@@ -264,7 +264,7 @@ def test_a_tokenizer_can_be_given_and_vocabularies_be_separate(tmp_path: Path) -
     _, again = quickly(tmp_path / "again", pairs_of("train", 300), tokenizer_folder=given)
     assert again.tokenizers.hash == prepared.tokenizers.hash
     assert again.fingerprint == prepared.fingerprint
-    with pytest.raises(RegardError, match="tokenizer is incomplete"):
+    with pytest.raises(RegardError, match="no tokenizer folder"):
         quickly(tmp_path, pairs_of("train", 300), tokenizer_folder=str(tmp_path / "nowhere"))
 
 

@@ -81,8 +81,16 @@ def test_an_impossible_vocabulary_size_is_explained(size: int, message: str) -> 
 
 
 def test_a_damaged_or_missing_model_is_named(tmp_path: Path) -> None:
-    with pytest.raises(RegardError, match=r"no file .*source\.model"):
+    with pytest.raises(RegardError, match=r"holds no tokenizer: neither shared\.model nor source\.model"):
         TokenizerPair.load(tmp_path)
+    with pytest.raises(RegardError, match=r"There is no tokenizer folder .*nowhere"):
+        TokenizerPair.load(tmp_path / "nowhere")
+    for shared, missing in ((True, "shared"), (False, "target")):
+        folder = tmp_path / missing
+        train(TokenizerConfig(vocab_size=50, shared=shared), ENGLISH, GERMAN, seed=1).save(folder)
+        (folder / f"{missing}.model").unlink()
+        with pytest.raises(RegardError, match=rf"no file .*{missing}\.model"):
+            TokenizerPair.load(folder)
     (tmp_path / "shared.model").write_bytes(b"not a model")
     with pytest.raises(RegardError, match="damaged"):
         TokenizerPair.load(tmp_path)

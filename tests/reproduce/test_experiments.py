@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -23,6 +24,7 @@ from regard.reproduce.experiments import (
     last_step,
     run_of,
 )
+from regard.training.start import fit
 
 
 def note_and_measure(recipe: Recipe, run: Path) -> dict[str, float]:
@@ -82,6 +84,20 @@ def test_a_result_outlives_the_move_of_its_files_and_nothing_else(tmp_path: Path
     assert carry_out([of("here", "text")], note_and_measure, 1, Console(quiet=True)) == []
     assert of("there", "text").result == {"bleu": 10.0}
     assert of("here", "other").result is None
+
+
+def test_a_run_that_was_begun_with_another_recipe_is_refused_before_any_is_trained(
+    tmp_path: Path, tiny_recipe: dict[str, Any]
+) -> None:
+    def of(**changes: object) -> Experiment:
+        overrides = {f"train.{key}": value for key, value in changes.items()}
+        return Experiment("a", 1, resolve(tiny_recipe, overrides), tmp_path / "a-1")
+
+    fit(of().recipe, of().run, console=Console(quiet=True))
+    of().check()  # goes on
+    with pytest.raises(RegardError, match="was made with another recipe: give another folder with --out"):
+        carry_out([*plan(tmp_path / "other", (1,)), of(steps=13)], note_and_measure, 1, Console(quiet=True))
+    assert not (tmp_path / "other").exists()
 
 
 def test_a_failure_is_told_and_tried_again(tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from regard.cli import app
-from regard.config import PairRecipe, to_dict
+from regard.config import PairRecipe, resolve, to_dict
 from regard.data.corpus import Corpus
+from regard.errors import RegardError
 from regard.evaluate.literature import multi_bleu
 from regard.reproduce.families import FAMILIES, WITH, WITHOUT, scores
 
@@ -25,6 +26,13 @@ def test_only_the_networks_differ() -> None:
     assert [to_dict(recipe)["model"].get("family") for recipe in recipes] == [
         "recurrent", "recurrent", "convolutional", "transformer",
     ]  # fmt: skip
+
+
+def test_a_row_keeps_its_network(tmp_path: Path) -> None:
+    for row in FAMILIES.rows:
+        assert FAMILIES.recipe_of(row, 1, {"name": "-"}) == resolve(row.recipe or FAMILIES.recipe, {"name": "-"})
+        with pytest.raises(RegardError, match=r"model\.family cannot be set"):
+            FAMILIES.experiments(tmp_path, [row], 1, {"model.family": "transformer"})
 
 
 def test_scores_are_multi_bleus_and_long_sentences_are_told_apart() -> None:

@@ -88,8 +88,22 @@ def test_rows_of_the_two_scales_do_not_pass_for_one_another(tmp_path: Path) -> N
 
 def test_rows_are_chosen_by_name_or_group() -> None:
     assert [row.name for row in rows("B, base")] == ["base", "d_k = 16", "d_k = 32"]
+    assert [row.name for row in rows("N=2,learnedpositions")] == ["N = 2", "learned positions"]
     with pytest.raises(RegardError, match="no row or group Z"):
         rows("Z")
+    with pytest.raises(RegardError, match=r"no row or group d_modl=256 \(did you mean d_model = 256\?\)"):
+        rows("d_modl=256")
+
+
+@pytest.mark.parametrize(
+    ("row", "key"),
+    [("N = 2", "model.n_layers"), ("h = 1", "model.d_k"), ("ε_ls = 0.2", "train.label_smoothing"), ("base", "seed")],
+)
+def test_what_makes_a_row_cannot_be_set(tmp_path: Path, row: str, key: str) -> None:
+    with pytest.raises(RegardError, match=f"{key} cannot be set: the row {row} has its own"):
+        SMALL.plan(tmp_path, rows(f"B, {row}"), 1, 1, {"train.steps": 5, key: 3})
+    (planned,) = SMALL.plan(tmp_path, rows("N = 2"), 1, 1, {"train.steps": 5, "model.d_ff": 8})
+    assert (planned.recipe.train.steps, planned.recipe.model.d_ff, planned.recipe.model.n_layers) == (5, 8, 2)
 
 
 def test_rows_that_decide_get_more_seeds(tmp_path: Path) -> None:

@@ -111,6 +111,8 @@ def test_mistakes_are_told_in_a_sentence(tmp_path: Path) -> None:
         choose("wsj, ptb")
     with pytest.raises(RegardError, match="is missing: give its folder with --treebanks"):
         check_files(ROWS, tmp_path)
+    with pytest.raises(RegardError, match=r"data\.files cannot be set: the row wsj has its own"):
+        experiments(ROWS, tmp_path, tmp_path, 1, {"data.files": ["mine.trees"]})
 
 
 def test_the_command_shows_the_papers_rows_before_anything_is_trained(tmp_path: Path) -> None:

@@ -151,6 +151,13 @@ def test_the_loss_is_a_sum_over_labels() -> None:
     torch.testing.assert_close(one.loss(packed), one.loss(whole))
 
 
+def test_a_test_file_is_missed_before_the_first_step(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("good\tit is good\nbad\tit is bad\n" * 10)
+    files = {"train": [str(tmp_path / "text")], "valid": [str(tmp_path / "text")], "test": [str(tmp_path / "nowhere")]}
+    with pytest.raises(RegardError, match=r"No such file: .*nowhere"):
+        fit({**recipe("classification", "bag"), "data": files}, tmp_path / "run", console=QUIET)
+
+
 def test_a_label_that_training_never_saw_is_never_right() -> None:
     one = task()
     labelling = Labelling(one.recipe, one.model, one.vocabulary)

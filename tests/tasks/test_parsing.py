@@ -226,6 +226,14 @@ def test_self_training_goes_on_from_a_run_with_its_own_parses(run: Path, tmp_pat
     assert f"{2 * 1500 + kept:,} trees" in heard.getvalue()
 
 
+def test_a_test_file_is_missed_before_the_first_step(tmp_path: Path) -> None:
+    (tmp_path / "trees").write_text("(S (NP (NN dogs)) (VP (VB sleep)))\n" * 20)
+    trees = [str(tmp_path / "trees")]
+    data = {"train": trees, "valid": trees, "test": [str(tmp_path / "nowhere")]}
+    with pytest.raises(RegardError, match=r"No such file: .*nowhere"):
+        fit({**RECIPE, "data": data}, tmp_path / "run")
+
+
 def test_a_resumed_run_sees_the_same_trees(tmp_path: Path) -> None:
     first = prepare(resolve_as(ParsingRecipe, RECIPE), tmp_path / "t", None, lambda text: None)
     again = prepare(resolve_as(ParsingRecipe, RECIPE), tmp_path / "t", None, lambda text: None)

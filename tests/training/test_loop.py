@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -27,6 +28,7 @@ from regard.evaluate.bleu import exact_match
 from regard.training import checkpoint
 from regard.training.device import settle
 from regard.training.loop import used
+from regard.training.pairs import load_translator, report
 from regard.training.run import Run
 from regard.training.start import fit
 
@@ -165,6 +167,12 @@ def test_python_gets_the_report_too(tiny_recipe: dict[str, Any], tmp_path: Path)
     assert model.translate("a b c") == regard.load(tmp_path / "run").translate("a b c")
 
 
+def test_a_long_alignment_is_cut_in_the_report(reverser: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.training.pairs.N_ROWS", 2)
+    run = Run(shutil.copytree(reverser, tmp_path / "run", symlinks=True))
+    assert re.search(r"^… \d+ more$", report(load_translator(run.path), run.pair_recipe, run), re.MULTILINE)
+
+
 def test_a_test_set_that_begins_with_empty_lines_is_reported(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
     for side in tiny_recipe["data"]["test"]:
         Path(side).write_text("\n" * 6 + Path(side).read_text())
@@ -234,6 +242,25 @@ def test_a_start_that_failed_does_not_block_its_directory(tiny_recipe: dict[str,
     with pytest.raises(RegardError, match="more than this text can fill"):
         fit(tiny_recipe, tmp_path / "run", {"tokenizer.vocab_size": 5000})
     fit(tiny_recipe, tmp_path / "run")
+
+
+def test_a_start_that_failed_leaves_nothing_of_a_new_run(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
+    runs, missing = tmp_path / "runs", {"data.valid": ["no.src", "no.tgt"]}
+    with pytest.raises(RegardError, match="No such file"):
+        fit(tiny_recipe, runs / "one", missing)
+    assert not runs.exists()
+    fit(tiny_recipe, runs / "one")
+    with pytest.raises(RegardError, match="No such file"):
+        fit(tiny_recipe, runs / "one", missing)
+    assert Run.open(runs / "one").steps()
+
+
+def test_test_files_are_looked_at_before_the_first_step(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "short.tgt").write_text("a b\n")
+    source = tiny_recipe["data"]["test"][0]
+    for target, message in (("no.tgt", "No such file"), ("short.tgt", "has 20 lines but .* has 1")):
+        with pytest.raises(RegardError, match=message):
+            fit(tiny_recipe, tmp_path / "run", {"data.test": [source, str(tmp_path / target)]})
 
 
 def test_a_ruined_model_never_replaces_a_good_checkpoint(tiny_recipe: dict[str, Any], tmp_path: Path) -> None:

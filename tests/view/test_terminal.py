@@ -40,6 +40,16 @@ def test_columns_that_do_not_fit_continue_below() -> None:
     assert drawn.count("█" * 3) == 2
 
 
+def test_rows_beyond_the_height_are_counted() -> None:
+    drawn = alignment_text([f"q{i}" for i in range(9)], ["k"] * 30, np.eye(9, 30), width=40, height=4)
+    bands = drawn.split("\n\n")[:-1]
+    assert len(bands) > 1
+    for band in bands:
+        assert [line.split()[0] for line in band.splitlines()[1:]] == ["q0", "q1", "q2", "q3", "…"]
+        assert band.endswith("… 5 more")
+    assert "…" not in alignment_text(["a", "b"], ["k"], np.ones((2, 1)), height=2)
+
+
 def test_wide_characters_keep_the_columns_in_line() -> None:
     lines = alignment_text(["注意", "a"], ["x", "y"], np.array([[0.0, 1.0], [0.0, 1.0]])).splitlines()
     starts = {cell_width(line[: line.index("█")]) for line in lines[1:3]}
