@@ -5,8 +5,8 @@
 Forward and backward on one set of n elements, n from 100 upwards by half powers of ten, until one pass takes more than
 `--seconds` or `--gib`: SAB and ISAB alone, and whole networks, encoder, PMA and a SAB among the seeds, beside PyG's
 `SetTransformerAggregation` of the same layers where torch_geometric is installed. That the two networks compute the
-same is checked first. Measurements have processes of their own; memory is what the pass took beyond the weights and the
-set. The exponents are slopes through the last three points of each curve; on a CPU that of time is of processor
+same is checked first. On a CPU every point has a process of its own; memory is what the pass took beyond the weights
+and the set. The exponents are slopes through the last three points of each curve; on a CPU that of time is of processor
 time, which other processes on the machine disturb less.
 """
 
@@ -124,9 +124,9 @@ class Apart:
             self.process = self.context.Process(target=serve, args=(other,), daemon=True)
             self.process.start()
             other.close()
-        self.pipe.send((function, values))
         began, found = time.perf_counter(), None
         try:
+            self.pipe.send((function, values))
             while found is None:
                 if self.pipe.poll(0.05):
                     found = self.pipe.recv()
@@ -134,7 +134,7 @@ class Apart:
                     found = {"error": f"more than {setting.seconds:g} s"}
                 elif limited and setting.device == "cpu" and resident(self.process.pid) > (1 + setting.gib) * GIB:
                     found = {"error": f"more than {setting.gib:g} GiB"}
-        except EOFError:  # it was ended by the system
+        except (EOFError, OSError):  # it was ended by the system
             found = {"error": "out of memory"}
         if setting.device == "cpu" or "error" in found:
             self.end()
@@ -144,6 +144,7 @@ class Apart:
         if self.process is not None:
             self.process.kill()
             self.process.join()
+            self.pipe.close()
             self.process = None
 
 

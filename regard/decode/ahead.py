@@ -14,7 +14,7 @@ from typing import overload
 
 from regard.data.tokenizer import Tokenizer
 
-TEXTS = 512  # that are tokenised at a time: the search has to wait while their tokens become Python's
+TEXTS = 512  # that are tokenised at a time, at most: the search has to wait while their tokens become Python's
 
 
 class Unexpected(Exception):
@@ -24,8 +24,8 @@ class Unexpected(Exception):
 class Ahead(Sequence[list[int]]):
     """The tokens of texts, of which the first piece is there at once."""
 
-    def __init__(self, tokenizer: Tokenizer, texts: Sequence[str], pool: ThreadPoolExecutor) -> None:
-        self.texts, self.piece = texts, TEXTS
+    def __init__(self, tokenizer: Tokenizer, texts: Sequence[str], piece: int, pool: ThreadPoolExecutor) -> None:
+        self.texts, self.piece = texts, piece
         self.tokens = tokenizer.encode(texts[: self.piece])
         self.longest = max(map(len, self.tokens))  # of the first
         starts = range(self.piece, len(texts), self.piece)
@@ -58,11 +58,11 @@ class Ahead(Sequence[list[int]]):
 
 
 @contextmanager
-def ahead(tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[Ahead]:
-    """What has not been tokenised in the end never is."""
+def ahead(tokenizer: Tokenizer, texts: Sequence[str], slots: int) -> Iterator[Ahead]:
+    """For a search of so many slots. What has not been tokenised in the end never is."""
     pool = ThreadPoolExecutor(1)
     try:
-        yield Ahead(tokenizer, texts, pool)
+        yield Ahead(tokenizer, texts, min(TEXTS, slots), pool)
     finally:
         pool.shutdown(cancel_futures=True)
 

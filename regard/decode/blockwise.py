@@ -109,6 +109,8 @@ def decode_blocks(
     `limits`: the most tokens each sentence may get. At most `slots` sentences are at work at a time (0: all of them);
     `progress` is told how many are done.
     """
+    if options.beam_size != 1:
+        raise ValueError(f"blocks are accepted as greedy search would say them, not by a beam of {options.beam_size}")
     if not limits:
         return []
     bench = Blocks(step, min(slots or len(limits), len(limits)), max(limits), options, device)
@@ -121,10 +123,7 @@ def advance(step: BlockStep, state: BlockState, options: SearchOptions, longest:
     fed = state.fed.masked_fill((here == 0)[:, None], options.start)
     logits = step(fed, here, longest)
     if one_kernel_chooses(logits, options):
-        from regard.nn.kernels.ranking import ranked
-
-        last = accepted_by_kernel(logits, options, state)
-        state.fed[:, 1:] = ranked(step.propose(last), options.banned, 1)[1][:, :, 0]
+        advance_by_kernel(step, logits, options, state)
         return
     last = accepted(fed, here, *most_probable(logits.float(), options.banned), options, state)
     proposed = without(step.propose(last).float(), options.banned).argmax(-1)
@@ -156,13 +155,14 @@ def accepted(
     return last
 
 
-def accepted_by_kernel(logits: Tensor, options: SearchOptions, state: BlockState) -> Tensor:
+def advance_by_kernel(step: BlockStep, logits: Tensor, options: SearchOptions, state: BlockState) -> None:
     from regard.nn.kernels.accepting import Calls, accept
     from regard.nn.kernels.ranking import ranked
 
     values, tokens, totals = ranked(logits, options.banned, 1)
     table = norms(options, state.tokens.shape[2], logits.device)
-    return accept(
+    last = accept(
         values[:, :, 0], tokens[:, :, 0], totals, *for_kernels(state), Calls(state.fed, state.calls), table,
         options.start, options.end,
     )  # fmt: skip
+    state.fed[:, 1:] = ranked(step.propose(last), options.banned, 1)[1][:, :, 0]

@@ -74,7 +74,7 @@ class Request:
         """Search for the outputs of these sentences; False where one turned out to be longer than there is room for."""
         tokenizer, texts = self.translator.tokenizers.source, [self.sentences[i] for i in numbers]
         try:
-            with ahead(tokenizer, texts) as sources:
+            with ahead(tokenizer, texts, self.config.batch_sentences) as sources:
                 self.translator.begin(
                     sources, self.n_best, self.config, self.tell, partial(self.take, numbers, sources)
                 )

@@ -121,7 +121,8 @@ def work(
 ) -> list[list[Hypothesis]]:
     """Bring every sentence through a slot of the bench. `alive`: with how many hypotheses it begins. `expect` is asked,
     while the device works, to get ready the sentences that will enter next, until it says that it has. A limit is asked
-    for when its sentence enters. The first sentences enter so many at a time (0: all at once)."""
+    for when its sentence enters. The first sentences enter a `portion` at a time (0: all at once), into slots that are
+    there already."""
     found: list[list[Hypothesis]] = [[] for _ in range(len(limits))]
     waiting = told = 0  # the first sentence that waits, and the first that was told
     state = bench.begin()

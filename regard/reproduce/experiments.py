@@ -12,10 +12,10 @@ import re
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -41,6 +41,7 @@ from regard.training.run import Run, write_atomically
 Result = dict[str, float]
 RESULT = "result.json"
 LOOK_SECONDS = 2.0  # between two looks at the runs that are going on
+STOP_SECONDS = 0.1  # until a run is told to stop
 
 
 @dataclass(frozen=True)
@@ -199,31 +200,43 @@ def as_they_end(
     left: list[Experiment], measure: Measure, jobs: int, look: Callable[[Sequence[Experiment]], None]
 ) -> Iterator[tuple[Experiment, str]]:
     """Experiments as they end, each with an error or without; now and then `look` is shown those that are running."""
+    stop = threading.Event()
     with interruptible(), ThreadPoolExecutor(jobs) as pool:
-        waiting: dict[Future[None], Experiment] = {pool.submit(apart, each, measure): each for each in left}
         try:
+            waiting = {pool.submit(apart, each, measure, stop): each for each in left}
             while waiting:
                 done, _ = wait(waiting, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
                 for future in done:
-                    error = future.exception()
-                    yield waiting.pop(future), "" if error is None else sentence(error)
+                    yield waiting.pop(future), future.result()
                 look([each for future, each in waiting.items() if future.running()])
         except BaseException:
+            stop.set()  # runs that are training save their step, and the pool waits for that
             pool.shutdown(wait=False, cancel_futures=True)
-            for process in multiprocessing.active_children():
-                process.terminate()  # a run that is training saves its step first, and the pool waits for that
             raise
 
 
-def apart(experiment: Experiment, measure: Measure) -> None:
-    """One experiment in a process that nobody else has: what an error leaves of a GPU's context is of no use to the
-    next, and a process that is killed takes no other run with it."""
+def apart(experiment: Experiment, measure: Measure, stop: threading.Event) -> str:
+    """One experiment in a process that nobody else has, until it is to stop; gives what went wrong.
+
+    What an error leaves of a GPU's context is of no use to the next run, and a process that is killed takes no other
+    with it.
+    """
     context = multiprocessing.get_context("spawn")  # a forked process cannot use a GPU
-    with ProcessPoolExecutor(1, mp_context=context, initializer=begin) as pool:
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=one, args=(experiment, measure, theirs))
+    process.start()
+    theirs.close()
+    with ours:
+        while not ours.poll(STOP_SECONDS):
+            if stop.is_set():
+                process.terminate()  # once: a second time would insist
+                break
         try:
-            pool.submit(one, experiment, measure).result()
-        except BrokenProcessPool:
-            raise RegardError("Its process was killed, for want of memory perhaps: try fewer --jobs.") from None
+            error: str = ours.recv()
+        except EOFError:
+            error = "Its process was killed, for want of memory perhaps: try fewer --jobs."
+    process.join()
+    return error
 
 
 @contextmanager
@@ -242,15 +255,22 @@ def interruptible() -> Iterator[None]:
 
 
 def begin() -> None:
-    """In a new process: leave Ctrl-C to the parent, and end with it."""
+    """Leave Ctrl-C to the parent, and end with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=end_with_parent, daemon=True).start()
 
 
-def one(experiment: Experiment, measure: Measure) -> None:
-    result = measure(experiment.recipe, experiment.run)
-    written = {"measured": result, "recipe": to_dict(experiment.recipe)}
-    write_atomically(experiment.run / RESULT, json.dumps(written, indent=1) + "\n")
+def one(experiment: Experiment, measure: Measure, told: Connection) -> None:
+    """In a new process: measure, and tell what went wrong."""
+    begin()
+    error = ""
+    try:
+        result = measure(experiment.recipe, experiment.run)
+        written = {"measured": result, "recipe": to_dict(experiment.recipe)}
+        write_atomically(experiment.run / RESULT, json.dumps(written, indent=1) + "\n")
+    except Exception as problem:
+        error = sentence(problem)
+    told.send(error)
 
 
 def sentence(error: BaseException) -> str:

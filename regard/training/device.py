@@ -32,6 +32,7 @@ def pick(name: str) -> torch.device:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cpu":
         keep_freed_memory()
+    torch.backends.cudnn.allow_tf32 = False  # torch's own choice for recurrent layers and images, unlike for products
     try:  # with its number: under torchrun "cuda" is this process's own GPU
         return torch.zeros((), device=name).device
     except (RuntimeError, AssertionError) as error:

@@ -124,7 +124,7 @@ def test_what_asks_for_more_waits_for_all_tokens(
 def test_tokens_come_when_they_are_asked_for(translator: Translator, reverser_test: Corpus, made: list[Ahead]) -> None:
     tokenizer, texts = translator.tokenizers.source, reverser_test.source[:11]
     expected = tokenizer.encode(texts)
-    with ahead(tokenizer, texts) as sources:
+    with ahead(tokenizer, texts, 9) as sources:
         assert (len(sources), sources.tokens, sources.longest) == (11, expected[:3], max(map(len, expected[:3])))
         assert sources[4] == expected[4]
         assert sources.tokens == expected[:6], "no more than the piece that has it"
@@ -150,7 +150,7 @@ def test_what_is_not_there_is_not_waited_for(translator: Translator, made: list[
                 started.wait(10)
             return [[5, 2] for _ in texts]
 
-    with ahead(Slow(), [*"aaabbbb"]) as sources:
+    with ahead(Slow(), [*"aaabbbb"], 9) as sources:
         assert (sources.has(3), sources.has(4)) == (True, False)
         started.set()
         sources.wait(7)
@@ -159,7 +159,7 @@ def test_what_is_not_there_is_not_waited_for(translator: Translator, made: list[
 
 def test_a_search_that_ends_early_leaves_no_thread(translator: Translator, made: list[Ahead]) -> None:
     before = threading.active_count()
-    with pytest.raises(KeyboardInterrupt), ahead(translator.tokenizers.source, ["a b"] * 5_000) as sources:
+    with pytest.raises(KeyboardInterrupt), ahead(translator.tokenizers.source, ["a b"] * 5_000, 9) as sources:
         raise KeyboardInterrupt
     assert threading.active_count() == before
     assert any(piece.cancelled() for piece in sources.coming)

@@ -123,6 +123,8 @@ def test_the_output_is_greedys_whatever_is_proposed_and_whoever_else_is_at_work(
 
 def test_nothing_to_do_is_done() -> None:
     assert decode_blocks(TableBlockStep(2, "oracle"), [], SearchOptions(START, END, beam_size=1), CPU) == []
+    with pytest.raises(ValueError, match="not by a beam of 4"):
+        decode_blocks(TableBlockStep(2, "oracle"), [3], SearchOptions(START, END), CPU)
 
 
 def test_progress_tells_how_many_are_done() -> None:

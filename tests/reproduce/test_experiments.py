@@ -117,6 +117,22 @@ def test_a_process_that_is_killed_takes_no_other_run_with_it(tmp_path: Path) -> 
     assert [experiment.result for experiment in experiments if experiment.seed == 2] == [{"bleu": 20.0}] * 2
 
 
+def last_long(recipe: Recipe, run: Path) -> dict[str, float]:
+    """Instead of training: the first seed is done at once, the second takes long."""
+    if recipe.seed == 2:
+        time.sleep(30)
+    run.mkdir(parents=True)
+    return {"bleu": 1.0}
+
+
+def test_a_run_that_has_just_begun_is_stopped_too(tmp_path: Path) -> None:
+    experiments = plan(tmp_path, (1, 2))[:2]
+    ending = as_they_end(experiments, last_long, 1, lambda running: None)
+    assert next(ending) == (experiments[0], "")
+    ending.close()  # while the process of the second is being made
+    assert not experiments[1].run.exists()
+
+
 def test_means_come_with_the_sample_standard_deviation() -> None:
     figure = Figure.of([1.0, 2.0, 3.0])
     assert (figure.mean, figure.spread, figure.n) == (2.0, pytest.approx(1.0), 3)

@@ -88,7 +88,7 @@ def test_a_network_that_knows_the_truth_has_no_gap() -> None:
     task = task_of(ClusteringTask, "clustering", model={"d_model": 8, "n_inducing": 2, "n_seeds": 4})
     ((sets, batch),) = task.held_out("test", 5, CPU)
     truth = oracle(sets, CPU)
-    inverse_softplus = torch.log(torch.expm1(truth.sigmas - FLOOR))
+    inverse_softplus = torch.log(torch.expm1((1 - FLOOR) * truth.sigmas))
     output = torch.cat([truth.log_weights[..., None], truth.means, inverse_softplus], dim=-1)
     values = task.measure(output, batch, sets, closely=True)
     assert values["gap0"] == pytest.approx(np.zeros(5), abs=1e-4)

@@ -41,7 +41,7 @@ from regard.training.start import fit
         pytest.param("reverse", 2_000, 98.5, marks=pytest.mark.soak),
     ],
 )
-def test_copy_and_reverse_are_learned(tmp_path: Path, name: str, steps: int, at_least: float) -> None:
+def test_sequences_are_turned_and_copied(tmp_path: Path, name: str, steps: int, at_least: float) -> None:
     model = fit(name, tmp_path / "run", {"train.tensorboard": False, "train.steps": steps})
     test = load_required(Run.open(tmp_path / "run").recipe.data, "test")
     assert exact_match(model.translate(test.source), test.target).value >= at_least

@@ -17,10 +17,10 @@ from regard.nn.kernels.choosing import COLUMNS, Found, Living
 
 
 class Calls(NamedTuple):
-    """What blockwise decoding knows beside; the kernel writes to the first column of `fed`, and to `made`."""
+    """What blockwise decoding knows of its slots beside what greedy search does; the kernel writes to both."""
 
-    fed: Tensor  # (B, k)
-    made: Tensor  # (B,)
+    fed: Tensor  # (B, k), the last certain token, which the kernel changes, and what was proposed behind it
+    made: Tensor  # (B,), how many calls a sentence has taken
 
 
 @triton.jit
@@ -29,6 +29,8 @@ def accept_kernel(
     found_scores, fed, made, norms, accepted, start, end, room, K: tl.constexpr, PK: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):  # fmt: skip
+    """values, names, totals: (B, K)   tokens: (B, 1, room). What was proposed for a place is compared with what the
+    model says of it now, which it does one place before."""
     slot = tl.program_id(0).to(tl.int64)
     most, before = tl.load(limit + slot), tl.load(done + slot)
     here = tl.minimum(tl.load(length + slot), most - 1)
