@@ -149,11 +149,12 @@ def gaps(oracle: float, ll0: str, ll1: str) -> tuple[str, ...]:
     for printed in (ll0, ll1):
         mean, plus_minus, spread = printed.partition(" ± ")
         shown.append(f"{float(mean) - oracle:+.4f}{plus_minus}{spread}")
-    return (*shown, "–", "–")
+    return (*shown, "–", "–", "–")
 
 
 MIXTURE_COLUMNS = (
     Column("gap0", "LL0 − oracle"), Column("gap1", "LL1 − oracle"), Column("ari0", "ARI0"), Column("ari1", "ARI1"),
+    Column("ari_views", "ARI, 8 views"),
 )  # fmt: skip
 ORACLE, LARGE_ORACLE = -1.4726, -1.8202
 

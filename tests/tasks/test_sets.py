@@ -93,7 +93,28 @@ def test_a_network_that_knows_the_truth_has_no_gap() -> None:
     values = task.measure(output, batch, sets, closely=True)
     assert values["gap0"] == pytest.approx(np.zeros(5), abs=1e-4)
     assert np.array_equal(values["ari0"], values["ari_oracle"])
+    assert {"ll_views", "gap_views", "ari_views"} <= set(values)
     assert (values["gap1"] > 0).all()
+
+
+def test_points_are_seen_from_every_side_and_the_best_answer_comes_back() -> None:
+    """A network that is right from one side alone: where the first coordinates are all negative, say."""
+    task = task_of(ClusteringTask, "clustering", model={"d_model": 8, "n_inducing": 2, "n_seeds": 4})
+    ((sets, batch),) = task.held_out("test", 5, CPU)
+    truth = oracle(sets, CPU)
+    turned = (-truth.means[..., 1], truth.means[..., 0])  # a quarter
+    breadth = truth.sigmas * torch.tensor([1.0, 2.0])
+
+    class FromOneSide(torch.nn.Module):
+        def forward(self, x: torch.Tensor, layout: Padded) -> torch.Tensor:
+            right = torch.equal(x, torch.stack([-batch.x[..., 1], batch.x[..., 0]], dim=-1))
+            means = torch.stack(turned, dim=-1) if right else torch.full_like(truth.means, 50.0)
+            return torch.cat([truth.log_weights[..., None], means, breadth.expm1().log()], dim=-1)
+
+    task.model = FromOneSide()
+    found = task.likeliest(batch.x, batch.layout)
+    assert torch.allclose(found.means, truth.means)
+    assert torch.allclose(found.sigmas, breadth.flip(-1), rtol=1e-2)  # what was across is along now
 
 
 def test_a_component_without_breadth_leaves_a_loss_that_is_a_number() -> None:
