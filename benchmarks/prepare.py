@@ -74,13 +74,13 @@ def measure(arguments: argparse.Namespace, size: int, folder: Path) -> dict[str,
             file.writelines(islice(lines, size))
     command = [
         sys.executable, "-m", "regard", "data", "prepare", "--json", "--train", str(text), "--languages",
-        *arguments.languages, "--vocab-size", str(arguments.vocab_size), "--jobs", str(arguments.jobs),
+        *arguments.languages, "--jobs", str(arguments.jobs),
     ]  # fmt: skip
     if find(arguments.data, f"valid.{arguments.languages[0]}"):
         command += ["--valid", str(arguments.data / "valid")]
     learned, given = folder / f"learned-{size}", folder / f"given-{size}"
     return {
-        "learned": watch([*command, "--out", str(learned)]),
+        "learned": watch([*command, "--out", str(learned), "--vocab-size", str(arguments.vocab_size)]),
         "given": watch([*command, "--out", str(given), "--tokenizer", str(learned / "tokenizer")]),
     }
 

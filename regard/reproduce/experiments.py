@@ -223,7 +223,7 @@ def apart(experiment: Experiment, measure: Measure, stop: threading.Event) -> st
     """
     context = multiprocessing.get_context("spawn")  # a forked process cannot use a GPU
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=one, args=(experiment, measure, theirs))
+    process = context.Process(target=serve, args=(experiment, measure, theirs))
     process.start()
     theirs.close()
     with ours:
@@ -260,17 +260,21 @@ def begin() -> None:
     threading.Thread(target=end_with_parent, daemon=True).start()
 
 
-def one(experiment: Experiment, measure: Measure, told: Connection) -> None:
+def serve(experiment: Experiment, measure: Measure, told: Connection) -> None:
     """In a new process: measure, and tell what went wrong."""
     begin()
     error = ""
     try:
-        result = measure(experiment.recipe, experiment.run)
-        written = {"measured": result, "recipe": to_dict(experiment.recipe)}
-        write_atomically(experiment.run / RESULT, json.dumps(written, indent=1) + "\n")
+        one(experiment, measure)
     except Exception as problem:
         error = sentence(problem)
     told.send(error)
+
+
+def one(experiment: Experiment, measure: Measure) -> None:
+    result = measure(experiment.recipe, experiment.run)
+    written = {"measured": result, "recipe": to_dict(experiment.recipe)}
+    write_atomically(experiment.run / RESULT, json.dumps(written, indent=1) + "\n")
 
 
 def sentence(error: BaseException) -> str:
