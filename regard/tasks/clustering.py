@@ -3,14 +3,15 @@
 Scores, per point and set: LL0 of what the network gives, LL1 after one step of expectation maximisation from there, the
 oracle's (the parameters that drew the points) on the same sets, and the adjusted Rand index of all three. LL1 may be
 above the oracle's: the true parameters are not the likeliest for finitely many points. Not in the paper: the same of
-the likeliest of eight answers, for the points as they are and with the plane turned and mirrored (`_views`).
+the likeliest of many answers, for the points as they are and with the plane turned and mirrored (`_views`).
 
 Departures from the paper: σ stays above a small part of what it was drawn with.
 """
 
 from __future__ import annotations
 
-from itertools import permutations, product
+import math
+from itertools import product
 
 import numpy as np
 import torch
@@ -27,6 +28,7 @@ from regard.nn.mixture import Mixture, mixture_of
 from regard.tasks.sets import SetBatch, SetTask, to_numpy
 
 D = 2  # the points lie in a plane
+TURNS = 16  # in which it is looked at, and in a mirror
 FLOOR = 3e-3  # of the true σ: a σ that rounds to nothing would leave a loss that is no number
 
 
@@ -71,14 +73,17 @@ class ClusteringTask(SetTask[ClusteringRecipe]):
         return values
 
     def likeliest(self, x: Tensor, layout: Padded) -> Mixture:
-        """Of what the network says of the points from every side, what fits them best: a mixture may be turned by
-        quarters and mirrored like any other."""
+        """Of what the network says of the points from every side, what fits them best: a mixture that is turned and
+        mirrored is one like any other. σ comes back along the axes; what lies across them is left out."""
         answers = []
-        for order, signs in product(permutations(range(D)), product((1.0, -1.0), repeat=D)):
-            sign, back = x.new_tensor(signs), np.argsort(order)
-            weights, means, sigmas = self.mixture(self.model(x[..., order] * sign, layout))
-            answers.append(Mixture(weights, (means * sign)[..., back], sigmas[..., back]))
-        likelihoods = torch.stack([mean_log_likelihood(x, layout, answer) for answer in answers])  # (8, B)
+        for turn, mirror in product(range(TURNS), (1.0, -1.0)):
+            angle = 2 * math.pi * turn / TURNS
+            side = x.new_tensor(
+                [[math.cos(angle), -mirror * math.sin(angle)], [math.sin(angle), mirror * math.cos(angle)]]
+            )
+            weights, means, sigmas = self.mixture(self.model(x @ side.T, layout))
+            answers.append(Mixture(weights, means @ side, (sigmas.square() @ side.square()).sqrt()))
+        likelihoods = torch.stack([mean_log_likelihood(x, layout, answer) for answer in answers])  # (2 · TURNS, B)
         best = likelihoods.argmax(dim=0), torch.arange(likelihoods.shape[1], device=x.device)
         return Mixture(*(torch.stack(parts)[best] for parts in zip(*answers, strict=True)))
 

@@ -98,23 +98,27 @@ def test_a_network_that_knows_the_truth_has_no_gap() -> None:
 
 
 def test_points_are_seen_from_every_side_and_the_best_answer_comes_back() -> None:
-    """A network that is right from one side alone: where the first coordinates are all negative, say."""
+    """A network that is right where the plane is turned by a quarter, and nowhere else."""
     task = task_of(ClusteringTask, "clustering", model={"d_model": 8, "n_inducing": 2, "n_seeds": 4})
     ((sets, batch),) = task.held_out("test", 5, CPU)
     truth = oracle(sets, CPU)
-    turned = (-truth.means[..., 1], truth.means[..., 0])  # a quarter
+    turned = torch.tensor([[0.0, 1.0], [-1.0, 0.0]])
     breadth = truth.sigmas * torch.tensor([1.0, 2.0])
+    seen = []
 
     class FromOneSide(torch.nn.Module):
         def forward(self, x: torch.Tensor, layout: Padded) -> torch.Tensor:
-            right = torch.equal(x, torch.stack([-batch.x[..., 1], batch.x[..., 0]], dim=-1))
-            means = torch.stack(turned, dim=-1) if right else torch.full_like(truth.means, 50.0)
+            seen.append(x)
+            right = torch.allclose(x, batch.x @ turned, atol=1e-4)
+            means = truth.means @ turned if right else torch.full_like(truth.means, 50.0)
             return torch.cat([truth.log_weights[..., None], means, breadth.expm1().log()], dim=-1)
 
     task.model = FromOneSide()
     found = task.likeliest(batch.x, batch.layout)
-    assert torch.allclose(found.means, truth.means)
-    assert torch.allclose(found.sigmas, breadth.flip(-1), rtol=1e-2)  # what was across is along now
+    torch.testing.assert_close(found.means, truth.means, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(found.sigmas, breadth.flip(-1), rtol=1e-2, atol=1e-4)  # what was across is along now
+    assert len(seen) == 32
+    assert len({tuple(x[0, 0].round(decimals=3).tolist()) for x in seen}) == 32
 
 
 def test_a_component_without_breadth_leaves_a_loss_that_is_a_number() -> None:
