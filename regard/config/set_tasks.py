@@ -82,11 +82,12 @@ class MixturesConfig(HeldOutConfig):
     n_components: int = 4  # K
     spread: float = 4.0  # μ ~ U(−spread, spread)²
     sigma: float = 0.3
+    views: int = 32  # sides from which test sets are looked at once more, which takes as many passes; 0: none
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_sizes(self)
-        at_least(self, "data", n_components=1, spread=0.0, sigma=1e-6)
+        at_least(self, "data", n_components=1, spread=0.0, sigma=1e-6, views=0)
 
 
 @dataclass(frozen=True)

@@ -154,7 +154,7 @@ def gaps(oracle: float, ll0: str, ll1: str) -> tuple[str, ...]:
 
 MIXTURE_COLUMNS = (
     Column("gap0", "LL0 − oracle"), Column("gap1", "LL1 − oracle"), Column("ari0", "ARI0"), Column("ari1", "ARI1"),
-    Column("ari_views", "ARI, 32 views"),
+    Column("ari_views", "ARI, all views"),
 )  # fmt: skip
 ORACLE, LARGE_ORACLE = -1.4726, -1.8202
 

@@ -3,15 +3,12 @@
 Scores, per point and set: LL0 of what the network gives, LL1 after one step of expectation maximisation from there, the
 oracle's (the parameters that drew the points) on the same sets, and the adjusted Rand index of all three. LL1 may be
 above the oracle's: the true parameters are not the likeliest for finitely many points. Not in the paper: the same of
-the likeliest of many answers, for the points as they are and with the plane turned and mirrored (`_views`).
+what the network's answers agree on when the plane is turned and mirrored (`_views`, `regard.tasks.views`).
 
 Departures from the paper: σ stays above a small part of what it was drawn with.
 """
 
 from __future__ import annotations
-
-import math
-from itertools import product
 
 import numpy as np
 import torch
@@ -26,9 +23,9 @@ from regard.nn.em import assign, em_step, mean_log_likelihood
 from regard.nn.layout import Padded
 from regard.nn.mixture import Mixture, mixture_of
 from regard.tasks.sets import SetBatch, SetTask, to_numpy
+from regard.tasks.views import agreed
 
 D = 2  # the points lie in a plane
-TURNS = 16  # in which it is looked at, and in a mirror
 FLOOR = 3e-3  # of the true σ: a σ that rounds to nothing would leave a loss that is no number
 
 
@@ -59,8 +56,8 @@ class ClusteringTask(SetTask[ClusteringRecipe]):
     def measure(self, output: Tensor, batch: SetBatch, sets: Sets, closely: bool) -> dict[str, np.ndarray]:
         x, layout, found = batch.x, batch.layout, self.mixture(output)
         mixtures = {"0": found, "1": em_step(x, layout, found)}
-        if closely:
-            mixtures["_views"] = self.likeliest(x, layout)
+        if closely and self.recipe.data.views:
+            mixtures["_views"] = agreed(self.seen, x, layout, self.recipe.data.views)
         truth = {"_oracle": oracle(sets, x.device)}
         values = {
             f"ll{name}": to_numpy(mean_log_likelihood(x, layout, mixture))
@@ -72,20 +69,8 @@ class ClusteringTask(SetTask[ClusteringRecipe]):
                 values[f"ari{name}"] = rand_indices(assign(x, layout, mixture).cpu().numpy(), sets)
         return values
 
-    def likeliest(self, x: Tensor, layout: Padded) -> Mixture:
-        """Of what the network says of the points from every side, what fits them best: a mixture that is turned and
-        mirrored is one like any other. σ comes back along the axes; what lies across them is left out."""
-        answers = []
-        for turn, mirror in product(range(TURNS), (1.0, -1.0)):
-            angle = 2 * math.pi * turn / TURNS
-            side = x.new_tensor(
-                [[math.cos(angle), -mirror * math.sin(angle)], [math.sin(angle), mirror * math.cos(angle)]]
-            )
-            weights, means, sigmas = self.mixture(self.model(x @ side.T, layout))
-            answers.append(Mixture(weights, means @ side, (sigmas.square() @ side.square()).sqrt()))
-        likelihoods = torch.stack([mean_log_likelihood(x, layout, answer) for answer in answers])  # (2 · TURNS, B)
-        best = likelihoods.argmax(dim=0), torch.arange(likelihoods.shape[1], device=x.device)
-        return Mixture(*(torch.stack(parts)[best] for parts in zip(*answers, strict=True)))
+    def seen(self, x: Tensor, layout: Padded) -> Mixture:
+        return self.mixture(self.model(x, layout))
 
     def answers(self, output: Tensor, layout: Padded) -> list[Mixture]:
         found = self.mixture(output)
