@@ -3,7 +3,7 @@
 Scores, per point and set: LL0 of what the network gives, LL1 after one step of expectation maximisation from there, the
 oracle's (the parameters that drew the points) on the same sets, and the adjusted Rand index of all three. LL1 may be
 above the oracle's: the true parameters are not the likeliest for finitely many points. Not in the paper: the same of
-what the network's answers agree on when the plane is turned and mirrored (`_views`, `regard.tasks.views`).
+one of the answers that the network gives when the plane is turned and mirrored (`_views`, `regard.tasks.views`).
 
 Departures from the paper: σ stays above a small part of what it was drawn with.
 """

@@ -1,13 +1,12 @@
-"""Many looks at points in a plane, and the answer that most is to be expected of.
+"""Many looks at points in a plane, and the answer that fits them and that the others share.
 
 A network that clusters answers otherwise when the plane is turned or mirrored, though the clusters stay what they are.
-So it is asked from several sides. Each answer is improved by a step of expectation maximisation, and the one is taken
-whose clusters are expected to be most like the true ones, where each of the answers may be the truth:
+So it is asked from several sides, each answer is improved by a few steps of expectation maximisation, and one is taken:
 
-    argmax_i Σ_j w_j R(i, j)    w_j ∝ p(X; θ_j)^τ    R: the adjusted Rand index of two answers
+    argmax_i  1/V Σ_j R(i, j) + β log p(X; θ_i) / n        R: the adjusted Rand index of two answers
 
-By likelihood alone (τ → ∞) the winner is often an answer that put a component on a few points that happen to lie close
-together, which it gives from one side only; by agreement alone (τ = 0) it is what the network errs to from most sides.
+By likelihood alone the winner is often an answer that put a component on a few points that happen to lie close
+together, which it gives from one side only; by agreement alone it is what the network errs to from most sides.
 """
 
 from __future__ import annotations
@@ -23,24 +22,30 @@ from regard.nn.em import assign, em_step, mean_log_likelihood
 from regard.nn.layout import Padded
 from regard.nn.mixture import Mixture
 
-TEMPER = 0.3  # τ; by validation sets, where anything from 0.1 to 1 is nearly as good (docs/log.md)
+BETA = 3.0  # by validation sets, where anything from 1 to 10 is nearly as good (docs/log.md)
+STEPS = 3  # of expectation maximisation
 
 
 def agreed(network: Callable[[Tensor, Padded], Mixture], x: Tensor, layout: Padded, views: int) -> Mixture:
     """x: (B, N, 2)"""
     seen = (turned_back(network(x @ side.T, layout), side) for side in sides(views, x))
-    answers = [em_step(x, layout, mixture) for mixture in seen]  # V mixtures, of B sets each
+    answers = [climbed(x, layout, mixture) for mixture in seen]  # V mixtures, of B sets each
     likelihoods = torch.stack([mean_log_likelihood(x, layout, answer) for answer in answers])  # (V, B)
     labels = torch.stack([assign(x, layout, answer) for answer in answers])  # (V, B, N)
     alike = torch.from_numpy(agreement(labels, layout.mask, answers[0].log_weights.shape[1])).to(likelihoods)
-    best = most_expected(alike, likelihoods * layout.lengths), torch.arange(len(x), device=x.device)
+    best = preferred(alike, likelihoods), torch.arange(len(x), device=x.device)
     return Mixture(*(torch.stack(parts)[best] for parts in zip(*answers, strict=True)))
 
 
-def most_expected(alike: Tensor, log_likelihoods: Tensor) -> Tensor:
-    """Which answer is expected to be most like the truth: alike (B, V, V), log_likelihoods (V, B) → (B,)."""
-    weights = (TEMPER * log_likelihoods).softmax(dim=0)
-    return torch.einsum("bij,jb->ib", alike, weights).argmax(dim=0)
+def climbed(x: Tensor, layout: Padded, mixture: Mixture) -> Mixture:
+    for _ in range(STEPS):
+        mixture = em_step(x, layout, mixture)
+    return mixture
+
+
+def preferred(alike: Tensor, likelihoods: Tensor) -> Tensor:
+    """Which answer is taken for each set: alike (B, V, V), likelihoods (V, B), of a point → (B,)."""
+    return (alike.mean(dim=2).T + BETA * likelihoods).argmax(dim=0)
 
 
 def sides(count: int, like: Tensor) -> list[Tensor]:

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.nn.em import assign, em_step
+from regard.nn.em import assign
 from regard.nn.layout import Padded
 from regard.nn.mixture import Mixture
-from regard.tasks.views import TEMPER, agreed, most_expected, sides, turned_back
+from regard.tasks.views import BETA, agreed, preferred, sides, turned_back
 
 
 def heaps(*sizes: int, centres: Tensor) -> tuple[Tensor, Padded]:
@@ -62,16 +62,15 @@ def test_an_answer_that_fits_wins_over_many_that_do_not() -> None:
     right = around((-2.0, 0.0), (2.0, 1.0))
     across = around((0.0, 3.0), (0.0, -3.0), breadth=2.0)  # puts upper and lower points together
     found = agreed(FromSides(across, across, across, across, across, right, across), x, layout, 7)
-    assert torch.equal(assign(x, layout, found), assign(x, layout, em_step(x, layout, right)))
+    assert torch.equal(assign(x, layout, found), assign(x, layout, right))
 
 
 def test_what_others_agree_on_wins_over_what_is_a_little_likelier_and_not_over_what_is_much_likelier() -> None:
-    """By hand: the first of three answers, e times as likely after tempering, is like no other. Expected of it are
-    (e + 0 + 0) / (e + 2) = 0.58, of the others (0 + 1 + 0.9) / (e + 2) = 0.40; with equal chances 1/3 and 1.9/3."""
+    """By hand: the first of three answers is like no other, the mean of its indices 1/3, of the others' 1.9/3."""
     alike = torch.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.9], [0.0, 0.9, 1.0]]]).expand(2, -1, -1)
-    advantage = 1 / TEMPER
-    log_likelihoods = torch.tensor([[advantage, 0.5 * advantage], [0.0, 0.0], [0.0, 0.0]])
-    assert most_expected(alike, log_likelihoods).tolist() == [0, 1]
+    balance = (1.9 / 3 - 1 / 3) / BETA
+    likelihoods = torch.tensor([[0.9 * balance, 1.1 * balance], [0.0, 0.0], [0.0, 0.0]])
+    assert preferred(alike, likelihoods).tolist() == [1, 0]
 
 
 def test_sets_of_a_batch_are_answered_each_for_itself() -> None:
