@@ -36,6 +36,7 @@ from regard.training.start import fit
 @pytest.mark.parametrize(
     ("name", "steps", "at_least"),
     [
+        ("copy", 800, 90.0),
         ("reverse", 800, 90.0),
         pytest.param("copy", 2_000, 98.5, marks=pytest.mark.soak),
         pytest.param("reverse", 2_000, 98.5, marks=pytest.mark.soak),
