@@ -3,7 +3,7 @@
 Scores, per point and set: LL0 of what the network gives, LL1 after one step of expectation maximisation from there, the
 oracle's (the parameters that drew the points) on the same sets, and the adjusted Rand index of all three. LL1 may be
 above the oracle's: the true parameters are not the likeliest for finitely many points. Not in the paper: the same of
-one of the answers that the network gives when the plane is turned and mirrored (`_views`, `regard.tasks.views`).
+what is likeliest among the network's answers from many sides (`_views`, `regard.tasks.views`).
 
 Departures from the paper: σ stays above a small part of what it was drawn with.
 """
@@ -23,7 +23,7 @@ from regard.nn.em import assign, em_step, mean_log_likelihood
 from regard.nn.layout import Padded
 from regard.nn.mixture import Mixture, mixture_of
 from regard.tasks.sets import SetBatch, SetTask, to_numpy
-from regard.tasks.views import agreed
+from regard.tasks.views import likeliest_of_views
 
 D = 2  # the points lie in a plane
 FLOOR = 3e-3  # of the true σ: a σ that rounds to nothing would leave a loss that is no number
@@ -57,7 +57,7 @@ class ClusteringTask(SetTask[ClusteringRecipe]):
         x, layout, found = batch.x, batch.layout, self.mixture(output)
         mixtures = {"0": found, "1": em_step(x, layout, found)}
         if closely and self.recipe.data.views:
-            mixtures["_views"] = agreed(self.seen, x, layout, self.recipe.data.views)
+            mixtures["_views"] = likeliest_of_views(self.seen, x, layout, self.recipe.data.views)
         truth = {"_oracle": oracle(sets, x.device)}
         values = {
             f"ll{name}": to_numpy(mean_log_likelihood(x, layout, mixture))

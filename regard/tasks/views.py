@@ -1,12 +1,10 @@
-"""Many looks at points in a plane, and the answer that fits them and that the others share.
+"""Many looks at points in a plane, and the likeliest of what is seen.
 
 A network that clusters answers otherwise when the plane is turned or mirrored, though the clusters stay what they are.
-So it is asked from several sides, each answer is improved by a few steps of expectation maximisation, and one is taken:
-
-    argmax_i  1/V Σ_j R(i, j) + β log p(X; θ_i) / n        R: the adjusted Rand index of two answers
-
-By likelihood alone the winner is often an answer that put a component on a few points that happen to lie close
-together, which it gives from one side only; by agreement alone it is what the network errs to from most sides.
+So it is asked from several sides, each answer is improved by some steps of expectation maximisation, and the likeliest
+is taken. Clusters of one data set are equally broad, which the network has learned: σ is the median of all that it
+said of the set, and no step changes it. A σ that may change makes the likeliest answer of so many one that put a
+component on a few points that happen to lie close together.
 """
 
 from __future__ import annotations
@@ -17,35 +15,28 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from regard.evaluate.clustering import agreement
-from regard.nn.em import assign, em_step, mean_log_likelihood
+from regard.nn.em import em_step, mean_log_likelihood
 from regard.nn.layout import Padded
 from regard.nn.mixture import Mixture
 
-BETA = 3.0  # by validation sets, where anything from 1 to 10 is nearly as good (docs/log.md)
-STEPS = 3  # of expectation maximisation
+STEPS = 10  # of expectation maximisation; with three the answers are nearly as good
 
 
-def agreed(network: Callable[[Tensor, Padded], Mixture], x: Tensor, layout: Padded, views: int) -> Mixture:
+def likeliest_of_views(network: Callable[[Tensor, Padded], Mixture], x: Tensor, layout: Padded, views: int) -> Mixture:
     """x: (B, N, 2)"""
-    seen = (turned_back(network(x @ side.T, layout), side) for side in sides(views, x))
-    answers = [climbed(x, layout, mixture) for mixture in seen]  # V mixtures, of B sets each
+    seen = [turned_back(network(x @ side.T, layout), side) for side in sides(views, x)]  # V mixtures, of B sets each
+    broad = torch.cat([answer.sigmas.flatten(1) for answer in seen], dim=1).median(dim=1).values  # (B,)
+    answers = [climbed(x, layout, answer, broad[:, None, None].expand_as(answer.sigmas)) for answer in seen]
     likelihoods = torch.stack([mean_log_likelihood(x, layout, answer) for answer in answers])  # (V, B)
-    labels = torch.stack([assign(x, layout, answer) for answer in answers])  # (V, B, N)
-    alike = torch.from_numpy(agreement(labels, layout.mask, answers[0].log_weights.shape[1])).to(likelihoods)
-    best = preferred(alike, likelihoods), torch.arange(len(x), device=x.device)
+    best = likelihoods.argmax(dim=0), torch.arange(len(x), device=x.device)
     return Mixture(*(torch.stack(parts)[best] for parts in zip(*answers, strict=True)))
 
 
-def climbed(x: Tensor, layout: Padded, mixture: Mixture) -> Mixture:
+def climbed(x: Tensor, layout: Padded, mixture: Mixture, sigmas: Tensor) -> Mixture:
+    """A mixture whose σ are given, after some steps of expectation maximisation for its weights and centres."""
     for _ in range(STEPS):
-        mixture = em_step(x, layout, mixture)
-    return mixture
-
-
-def preferred(alike: Tensor, likelihoods: Tensor) -> Tensor:
-    """Which answer is taken for each set: alike (B, V, V), likelihoods (V, B), of a point → (B,)."""
-    return (alike.mean(dim=2).T + BETA * likelihoods).argmax(dim=0)
+        mixture = em_step(x, layout, mixture._replace(sigmas=sigmas))
+    return mixture._replace(sigmas=sigmas)
 
 
 def sides(count: int, like: Tensor) -> list[Tensor]:

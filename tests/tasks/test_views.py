@@ -1,4 +1,4 @@
-"""One answer from many sides: which sides, how answers come back, and who wins."""
+"""One answer from many sides: which sides, how answers come back, how broad clusters are, and who wins."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from regard.evaluate.clustering import adjusted_rand_index
 from regard.nn.em import assign
 from regard.nn.layout import Padded
 from regard.nn.mixture import Mixture
-from regard.tasks.views import BETA, agreed, preferred, sides, turned_back
+from regard.tasks.views import likeliest_of_views, sides, turned_back
 
 
 def heaps(*sizes: int, centres: Tensor) -> tuple[Tensor, Padded]:
@@ -58,19 +59,23 @@ class FromSides:
 
 
 def test_an_answer_that_fits_wins_over_many_that_do_not() -> None:
-    x, layout = heaps(40, 60, centres=torch.tensor([[-2.0, 0.0], [2.0, 1.0]]))
-    right = around((-2.0, 0.0), (2.0, 1.0))
-    across = around((0.0, 3.0), (0.0, -3.0), breadth=2.0)  # puts upper and lower points together
-    found = agreed(FromSides(across, across, across, across, across, right, across), x, layout, 7)
+    centres = (-3.0, 0.0), (3.0, -1.0), (3.0, 1.0)
+    x, layout = heaps(60, 40, 40, centres=torch.tensor(centres))
+    right, wrong = around(*centres), around((-3.2, 0.0), (-2.8, 0.0), (3.0, 0.0))  # no step leads from there
+    found = likeliest_of_views(FromSides(wrong, wrong, wrong, wrong, right, wrong), x, layout, 6)
     assert torch.equal(assign(x, layout, found), assign(x, layout, right))
 
 
-def test_what_others_agree_on_wins_over_what_is_a_little_likelier_and_not_over_what_is_much_likelier() -> None:
-    """By hand: the first of three answers is like no other, the mean of its indices 1/3, of the others' 1.9/3."""
-    alike = torch.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.9], [0.0, 0.9, 1.0]]]).expand(2, -1, -1)
-    balance = (1.9 / 3 - 1 / 3) / BETA
-    likelihoods = torch.tensor([[0.9 * balance, 1.1 * balance], [0.0, 0.0], [0.0, 0.0]])
-    assert preferred(alike, likelihoods).tolist() == [1, 0]
+def test_clusters_are_as_broad_as_most_answers_say_whatever_the_points_would_like() -> None:
+    """Three points at one place are likelier with a component of their own that is as narrow as it likes."""
+    x, layout = heaps(60, 60, centres=torch.tensor([[-2.0, 0.0], [2.0, 1.0]]))
+    x[0, :3] = x[0, 0]
+    right = around((-2.0, 0.0), (2.0, 1.0))
+    means = torch.stack([x[:, 3:].mean(dim=1), x[:, 0]], dim=1)
+    collapsed = Mixture(right.log_weights, means, torch.tensor([[[2.0, 0.6], [1e-3, 1e-3]]]))
+    found = likeliest_of_views(FromSides(collapsed, right, right), x, layout, 3)
+    torch.testing.assert_close(found.sigmas, torch.full((1, 2, 2), 0.2))
+    assert adjusted_rand_index(assign(x, layout, found)[0].numpy(), assign(x, layout, right)[0].numpy()) == 1
 
 
 def test_sets_of_a_batch_are_answered_each_for_itself() -> None:
@@ -83,5 +88,5 @@ def test_sets_of_a_batch_are_answered_each_for_itself() -> None:
     one, other = around((-2.0, 0.0), (-2.0, 3.0)), around((2.0, 0.0), (2.0, 3.0))
     pair = Mixture(*(torch.cat(parts) for parts in zip(one, other, strict=True)))
     swapped = Mixture(*(torch.cat(parts) for parts in zip(other, one, strict=True)))
-    found = agreed(FromSides(swapped, pair, swapped), x, layout, 3)
+    found = likeliest_of_views(FromSides(swapped, pair, swapped), x, layout, 3)
     torch.testing.assert_close(found.means, pair.means, atol=0.2, rtol=0)
