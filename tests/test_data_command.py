@@ -173,3 +173,26 @@ def test_mistakes_in_reporting_are_told_in_a_sentence(cache: Path, folder: Path,
     refused(run("report", "multi30k-en-de", "--tokenizer", tmp_path / "no", cache=cache), "no tokenizer folder")
     refused(run("report", "multi30k-en-de", "--languages", "de", "en", cache=cache), "leave --languages out")
     refused(run("report", "multi30k-en-de", "--languages", "en", "--json", cache=cache), "--languages needs two codes")
+
+
+def test_built_in_corpora_come_as_files_that_other_commands_take(tmp_path: Path) -> None:
+    result = run("write", "en-de", "--train", "30", "--out", "text", cache=tmp_path)
+    assert result.returncode == 0, result.stderr
+    pairs = generated.generate("en-de", "combinations", 1_000)
+    text = tmp_path / "text"
+    assert (text / "combinations.en").read_text(encoding="utf-8").splitlines() == [pair.source for pair in pairs]
+    assert (text / "combinations.de").read_text(encoding="utf-8").splitlines() == [pair.target for pair in pairs]
+    links = (text / "combinations.align").read_text(encoding="utf-8").splitlines()
+    assert tuple(tuple(map(int, link.split("-"))) for link in links[0].split()) == pairs[0].alignment
+    assert len((text / "train.en").read_text(encoding="utf-8").splitlines()) == 30
+    assert run("report", "text/train.en", "text/train.de", cache=tmp_path).returncode == 0
+
+
+def test_symbols_have_two_sides_without_languages_and_what_is_there_stays(tmp_path: Path) -> None:
+    assert run("write", "reverse", "--train", "5", cache=tmp_path).returncode == 0
+    source, target = ((tmp_path / "reverse" / f"test.{side}").read_text().splitlines() for side in ("source", "target"))
+    assert [line.split()[::-1] for line in source] == [line.split() for line in target]
+    refused(run("write", "reverse", cache=tmp_path), "reverse is there already", "--out")
+    refused(run("write", "en-fr", cache=tmp_path), "did you mean en-de", "regard data fetch")
+    refused(run("write", "en-de", "--train", "2000000", cache=tmp_path), "1 to 1000000")
+    assert not (tmp_path / "en-de").exists()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,13 +62,13 @@ def load_required(config: DataConfig, split: str) -> Corpus:
 
 def test_splits(config: DataConfig) -> list[str]:
     """The splits to report on when training has ended: the test sets, or without one the validation set."""
-    if config.corpus in ("en-de", "de-en"):
-        return ["test", "combinations"]
+    if config.corpus in generated.CORPORA:
+        return [split for split in generated.splits(config.corpus) if split not in ("train", "valid")]
     if config.corpus in fetch.CORPORA:
         return [split for split in fetch.splits(config.corpus) if split not in ("train", "valid")] or ["valid"]
     if config.prepared:
         return ["test"] if Prepared.open(config.prepared, verify=False).has("test") else ["valid"]
-    return ["test"] if config.corpus or config.test else ["valid"]
+    return ["test"] if config.test else ["valid"]
 
 
 def built_in(config: DataConfig, split: str) -> Corpus:
@@ -85,5 +84,5 @@ def built_in(config: DataConfig, split: str) -> Corpus:
     except ValueError as error:
         raise RegardError(str(error)) from None
     sides = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    named = re.search(r"-([a-z]{2})$", config.corpus)  # en-de is built in, and so is copy
-    return Corpus(split, *sides, [pair.alignment for pair in pairs], language=named[1] if named else "")
+    _, _, language = config.corpus.partition("-")  # copy has none
+    return Corpus(split, *sides, [pair.alignment for pair in pairs], language=language)

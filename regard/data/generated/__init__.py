@@ -52,12 +52,23 @@ def generate(corpus: str, split: str, n: int, seed: int = 1) -> list[Pair]:
         raise ValueError(f"There is no split {split!r}; there are {', '.join(SPLITS)}.")
     if not 1 <= n <= LARGEST[split]:
         raise ValueError(f"The split {split!r} has 1 to {LARGEST[split]} pairs to give, not {n}.")
+    if split not in splits(corpus):
+        raise ValueError(f"The corpus {corpus!r} has no combinations of words to hold out; use 'test'.")
     if corpus in ("copy", "reverse"):
-        if split == "combinations":
-            raise ValueError(f"The corpus {corpus!r} has no combinations of words to hold out; use 'test'.")
         return _symbol_pairs(corpus, split, n, seed)
     pairs = _sentence_pairs(split, n, seed)
     return pairs if corpus == "en-de" else [_swapped(pair) for pair in pairs]
+
+
+def splits(corpus: str) -> tuple[str, ...]:
+    """What a corpus has: symbols have no combinations of words to hold out."""
+    return SPLITS[:-1] if corpus in ("copy", "reverse") else SPLITS
+
+
+def sides(corpus: str) -> tuple[str, str]:
+    """What its two sides are called: en and de, or source and target."""
+    source, _, target = corpus.partition("-")
+    return (source, target) if target else ("source", "target")
 
 
 def split_of(source: str) -> str:
