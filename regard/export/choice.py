@@ -24,8 +24,9 @@ from regard.data.tokenizer import TokenizerPair
 from regard.decode.engine import refusals
 from regard.decode.translator import Translator
 from regard.errors import RegardError, nearest
-from regard.export.engines import Ctranslate2Engine, Manifest, Settings
+from regard.export.engines import Ctranslate2Engine, Settings
 from regard.export.formats import QUANTIZATIONS, digest_of, export, unfit
+from regard.export.manifest import Manifest
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.families import FAMILIES
 from regard.training.checkpoint import flush, tensor_digest

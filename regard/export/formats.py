@@ -22,7 +22,7 @@ from regard.config import PairRecipe, TransformerConfig, to_dict, to_toml
 from regard.decode.translator import Translator
 from regard.errors import RegardError, nearest
 from regard.export import ctranslate2, marian, onnx
-from regard.export.engines import file_digests
+from regard.export.manifest import file_digests
 from regard.training.checkpoint import flush, tensor_digest, weights
 from regard.training.pairs import load_translator
 from regard.training.run import MANIFEST, Run
