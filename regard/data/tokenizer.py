@@ -28,7 +28,8 @@ from regard.errors import RegardError
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 SYMBOLS = {"pad": PAD, "bos": BOS, "eos": EOS}
 LANGUAGE = re.compile(r">>[^<>]+<<")  # what stands before a sentence for a model of several target languages
-FEW = 32  # sentences that a thread of SentencePiece's is worth, which is made anew for every call
+FEW = 32  # sentences that a thread of SentencePiece's is worth, which is made anew for every call …
+FEW_OUTPUTS = 512  # … and outputs: making text of numbers is hardly more than what Python has to do with them
 
 
 @dataclass(frozen=True)
@@ -92,10 +93,10 @@ class Tokenizer:
         """Each sentence as its tokens and the end symbol. 0 threads: as many as there are cores."""
         threads = threads or os.cpu_count() or 1
         if self.vocabulary is None:
-            return each(self.processor.encode, sentences, threads, add_eos=True)
+            return each(self.processor.encode, sentences, threads, FEW, add_eos=True)
         codes, texts = self.languages(sentences)
         # As text: a letter that this model does not know may be a piece of the vocabulary, by the other language.
-        pieces: list[list[str]] = each(self.processor.encode, texts, threads, out_type=str)
+        pieces: list[list[str]] = each(self.processor.encode, texts, threads, FEW, out_type=str)
         return [
             [*code, *(self.numbers.get(piece, UNK) for piece in sentence), EOS]
             for code, sentence in zip(codes, pieces, strict=True)
@@ -119,7 +120,7 @@ class Tokenizer:
     def decode_all(self, sequences: Sequence[Sequence[int]]) -> list[str]:
         """The text of each."""
         if self.vocabulary is None:  # it leaves the symbols out itself
-            return each(self.processor.decode, sequences, os.cpu_count() or 1)
+            return each(self.processor.decode, sequences, os.cpu_count() or 1, FEW_OUTPUTS)
         shown = ([token for token in tokens if token > EOS] for tokens in sequences)
         return [str(self.processor.decode_pieces(self.pieces(tokens))) for tokens in shown]
 
@@ -168,11 +169,11 @@ class Tokenizer:
         )
 
 
-def each(convert: Callable[..., Any], sentences: Sequence[Any], threads: int, **options: Any) -> list[Any]:
+def each(convert: Callable[..., Any], sentences: Sequence[Any], threads: int, few: int, **options: Any) -> list[Any]:
     """What SentencePiece makes of each sentence: of few one by one, of many with as many threads as they are worth."""
-    if len(sentences) < FEW:
+    if len(sentences) < few:
         return [convert(sentence, **options) for sentence in sentences]
-    converted: list[Any] = convert(list(sentences), num_threads=min(threads, len(sentences) // FEW), **options)
+    converted: list[Any] = convert(list(sentences), num_threads=min(threads, len(sentences) // few), **options)
     return converted
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from regard.config import TokenizerConfig
-from regard.data.tokenizer import BOS, EOS, PAD, UNK, Ragged, Tokenizer, TokenizerPair, train
+from regard.data.tokenizer import BOS, EOS, FEW_OUTPUTS, PAD, UNK, Ragged, Tokenizer, TokenizerPair, train
 from regard.errors import RegardError
 
 ENGLISH = [
@@ -108,7 +108,10 @@ def test_few_sentences_and_many_are_cut_and_joined_alike() -> None:
     texts = [*ENGLISH, ""]
     many = tokenizer.encode(texts)
     assert many == [tokenizer.encode([text])[0] for text in texts]
-    assert tokenizer.decode_all(many) == [tokenizer.decode(tokens) for tokens in many] == texts
+    assert [tokenizer.decode(tokens) for tokens in many] == texts
+    assert tokenizer.decode_all(many) == texts
+    times = FEW_OUTPUTS // len(texts) + 1
+    assert tokenizer.decode_all(many * times) == texts * times
 
 
 def test_ragged_keeps_sequences_apart() -> None:
