@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import torch
@@ -23,11 +23,29 @@ GROUPS = {
 }
 OTHER = "other"
 TOP = 25
+PAUSE = 0.05  # milliseconds without a kernel that are worth a line
+
+
+class Span(NamedTuple):
+    """What a GPU did, and when, in milliseconds."""
+
+    start: float
+    end: float
+    name: str
+
+
+class Pause(NamedTuple):
+    """When it did nothing."""
+
+    start: float
+    ms: float
+    after: str
+    before: str
 
 
 def profile(work: Callable[[], object], times: int, device: torch.device) -> dict[str, Any]:
     """Milliseconds by group and by name, of one of the times that the work is done. On a GPU its kernels are counted,
-    on a CPU the operations."""
+    and the pauses between them, on a CPU the operations."""
     import torch  # here, because the parent, which only writes the page, needs none of it
     from torch.autograd import DeviceType
     from torch.profiler import ProfilerActivity
@@ -50,7 +68,25 @@ def profile(work: Callable[[], object], times: int, device: torch.device) -> dic
     groups = dict.fromkeys([*GROUPS, OTHER], 0.0)
     for row in rows:
         groups[group(row["name"])] += row["ms"]
-    return {"wall_ms": 1000 * wall / times, "groups": groups, "top": rows[:TOP], "device": device.type}
+    found = {"wall_ms": 1000 * wall / times, "groups": groups, "top": rows[:TOP], "device": device.type}
+    if cuda:
+        kernels = [event for event in profiler.events() if event.device_type == DeviceType.CUDA]
+        spans = [Span(one.time_range.start / 1000, one.time_range.end / 1000, one.name) for one in kernels]
+        found["pauses"] = [pause._asdict() for pause in pauses(spans)]
+        found["span_ms"] = max(one.end for one in spans) - min(one.start for one in spans)
+    return found
+
+
+def pauses(spans: Iterable[Span], least: float = PAUSE) -> list[Pause]:
+    """The times in which nothing was done, the longest first; they are counted from the first of all kernels."""
+    ordered = sorted(spans)
+    found, (begin, end, name) = [], ordered[0] if ordered else Span(0.0, 0.0, "")
+    for span in ordered[1:]:
+        if span.start - end >= least:
+            found.append(Pause(end - begin, span.start - end, name, span.name))
+        if span.end > end:
+            _, end, name = span
+    return sorted(found, key=lambda pause: -pause.ms)
 
 
 def group(name: str) -> str:
@@ -71,4 +107,19 @@ def page(result: dict[str, Any], title: str, what: str = "an update") -> str:
     for row in result["top"]:
         name = row["name"].replace("|", "\\|")[:150]
         lines.append(f"| {row['ms']:.2f} | {row['calls']:g} | {group(row['name'])} | `{name}` |")
+    lines += waiting(result["pauses"], result["span_ms"]) if "pauses" in result else []
     return "\n".join(lines) + "\n"
+
+
+def waiting(found: list[dict[str, Any]], span: float) -> list[str]:
+    """The pauses of a GPU as lines of Markdown. span: milliseconds from its first kernel to its last"""
+    idle = sum(pause["ms"] for pause in found)
+    lines = [
+        "", f"From the first kernel to the last: {span:.1f} ms, {idle:.1f} of them in {len(found)} pauses of at least "
+        f"{PAUSE} ms. The longest:", "",
+        "| at, ms | ms | after | before |", "|--:|--:|---|---|",
+    ]  # fmt: skip
+    for pause in found[:TOP]:
+        names = " | ".join("`" + pause[key].replace("|", "\\|")[:60] + "`" for key in ("after", "before"))
+        lines.append(f"| {pause['start']:.1f} | {pause['ms']:.2f} | {names} |")
+    return lines
