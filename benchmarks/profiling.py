@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from regard.wording import counted
 
 if TYPE_CHECKING:
     import torch
@@ -70,11 +72,19 @@ def profile(work: Callable[[], object], times: int, device: torch.device) -> dic
         groups[group(row["name"])] += row["ms"]
     found = {"wall_ms": 1000 * wall / times, "groups": groups, "top": rows[:TOP], "device": device.type}
     if cuda:
-        kernels = [event for event in profiler.events() if event.device_type == DeviceType.CUDA]
-        spans = [Span(one.time_range.start / 1000, one.time_range.end / 1000, one.name) for one in kernels]
-        found["pauses"] = [pause._asdict() for pause in pauses(spans)]
-        found["span_ms"] = max(one.end for one in spans) - min(one.start for one in spans)
+        kernels = [
+            Span(one.time_range.start / 1000, one.time_range.end / 1000, one.name)
+            for one in profiler.events()
+            if one.device_type == DeviceType.CUDA and not getattr(one, "is_user_annotation", False)
+        ]
+        found |= {"times": times, "span_ms": extent(kernels), "pauses": [one._asdict() for one in pauses(kernels)]}
     return found
+
+
+def extent(spans: Sequence[Span]) -> float:
+    """From the first beginning to the last end."""
+    ends = [end for start, end, _ in spans]
+    return max(ends) - min(start for start, _, _ in spans) if ends else 0.0
 
 
 def pauses(spans: Iterable[Span], least: float = PAUSE) -> list[Pause]:
@@ -107,15 +117,17 @@ def page(result: dict[str, Any], title: str, what: str = "an update") -> str:
     for row in result["top"]:
         name = row["name"].replace("|", "\\|")[:150]
         lines.append(f"| {row['ms']:.2f} | {row['calls']:g} | {group(row['name'])} | `{name}` |")
-    lines += waiting(result["pauses"], result["span_ms"]) if "pauses" in result else []
+    lines += waiting(result) if "pauses" in result else []
     return "\n".join(lines) + "\n"
 
 
-def waiting(found: list[dict[str, Any]], span: float) -> list[str]:
-    """The pauses of a GPU as lines of Markdown. span: milliseconds from its first kernel to its last"""
+def waiting(result: dict[str, Any]) -> list[str]:
+    """The pauses of a GPU as lines of Markdown: of all times that the work was done."""
+    found, times = result["pauses"], result["times"]
     idle = sum(pause["ms"] for pause in found)
+    whole = "From the first kernel to the last" + (f", {times} times" if times > 1 else "")
     lines = [
-        "", f"From the first kernel to the last: {span:.1f} ms, {idle:.1f} of them in {len(found)} pauses of at least "
+        "", f"{whole}: {result['span_ms']:.1f} ms, {idle:.1f} of them in {counted(len(found), 'pause')} of at least "
         f"{PAUSE} ms. The longest:", "",
         "| at, ms | ms | after | before |", "|--:|--:|---|---|",
     ]  # fmt: skip

@@ -193,6 +193,23 @@ def test_symbols_have_two_sides_without_languages_and_what_is_there_stays(tmp_pa
     source, target = ((tmp_path / "reverse" / f"test.{side}").read_text().splitlines() for side in ("source", "target"))
     assert [line.split()[::-1] for line in source] == [line.split() for line in target]
     refused(run("write", "reverse", cache=tmp_path), "reverse is there already", "--out")
+    (tmp_path / "empty").mkdir()
+    assert run("write", "copy", "--train", "5", "--out", "empty", cache=tmp_path).returncode == 0
+    assert (tmp_path / "empty" / "train.source").is_file()
     refused(run("write", "en-fr", cache=tmp_path), "did you mean en-de", "regard data fetch")
-    refused(run("write", "en-de", "--train", "2000000", cache=tmp_path), "1 to 1000000")
+    refused(run("write", "en-de", "--train", "2000000", cache=tmp_path), "--train 2,000,000", "1,000,000")
     assert not (tmp_path / "en-de").exists()
+
+
+def test_a_corpus_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    """The disk is full before the last file: nothing is left that the same command would stumble over."""
+    (tmp_path / "limited.py").write_text(
+        "import resource, sys\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))\n"
+        "import regard.cli\n"
+        "sys.argv = ['regard', 'data', 'write', 'en-de', '--train', '2000', '--out', 'text']\n"
+        "regard.cli.main()\n"
+    )
+    result = subprocess.run([sys.executable, "limited.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "File too large" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["limited.py"]

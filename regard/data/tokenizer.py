@@ -28,8 +28,8 @@ from regard.errors import RegardError
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 SYMBOLS = {"pad": PAD, "bos": BOS, "eos": EOS}
 LANGUAGE = re.compile(r">>[^<>]+<<")  # what stands before a sentence for a model of several target languages
-FEW = 32  # sentences that a thread of SentencePiece's is worth, which is made anew for every call …
-FEW_OUTPUTS = 512  # … and outputs: making text of numbers is hardly more than what Python has to do with them
+FEW = 32  # sentences to be tokenised for which a thread of SentencePiece's pays: every call makes its threads anew
+FEW_OUTPUTS = 512  # outputs to be made text: most of that is Python's own work, which threads do in turn
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ class Tokenizer:
 
 def each(convert: Callable[..., Any], sentences: Sequence[Any], threads: int, few: int, **options: Any) -> list[Any]:
     """What SentencePiece makes of each sentence: of few one by one, of many with as many threads as they are worth."""
-    if len(sentences) < few:
+    if len(sentences) < 2 * few:
         return [convert(sentence, **options) for sentence in sentences]
     converted: list[Any] = convert(list(sentences), num_threads=min(threads, len(sentences) // few), **options)
     return converted

@@ -13,6 +13,9 @@ from typing import Protocol
 from regard.config import DecodeConfig
 from regard.decode.state import Hypothesis
 
+Progress = Callable[[int], None] | None
+"""Told, while it works, how many sources are done."""
+
 
 class Engine(Protocol):
     """Searches for the outputs of token sequences."""
@@ -29,9 +32,9 @@ class Engine(Protocol):
         """What decides its answers beside the request: the engine, its weights, how it computes."""
 
     def decode(
-        self, sources: list[list[int]], n_best: int, config: DecodeConfig, progress: Callable[[int], None] | None = None
+        self, sources: list[list[int]], n_best: int, config: DecodeConfig, progress: Progress = None
     ) -> list[list[Hypothesis]]:
-        """The n best outputs of each source, best first. `progress` is told how many are done."""
+        """The n best outputs of each source, best first."""
 
 
 def refusals(honours: frozenset[str], config: DecodeConfig) -> list[str]:

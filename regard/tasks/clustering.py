@@ -5,7 +5,7 @@ oracle's (the parameters that drew the points) on the same sets, and the adjuste
 above the oracle's: the true parameters are not the likeliest for finitely many points. Not in the paper: the same of
 what is likeliest among the network's answers from many sides (`_views`, `regard.tasks.views`).
 
-Departures from the paper: σ stays above a small part of what it was drawn with.
+Departures from the paper: σ stays above a small part of what it was drawn with; the recipes clip gradients.
 """
 
 from __future__ import annotations

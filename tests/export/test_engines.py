@@ -140,6 +140,13 @@ def leave_out_digests(folder: Path) -> None:
     (folder / "export.json").write_text(json.dumps(manifest))
 
 
+def test_an_export_of_a_newer_version_is_named(exported: Path) -> None:
+    manifest = json.loads((exported / "export.json").read_text())
+    (exported / "export.json").write_text(json.dumps({**manifest, "format": "gguf"}))
+    with pytest.raises(RegardError, match="in the format gguf, which this version cannot run"):
+        open_engine(exported)
+
+
 @pytest.mark.parametrize("to", ["ctranslate2", "marian"])
 def test_an_altered_file_of_an_export_is_named(random_run: Callable[..., Path], tmp_path: Path, to: str) -> None:
     with export(random_run(n_layers=1), to, tmp_path / "out"):

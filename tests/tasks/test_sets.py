@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from set_files import write_flickr8k, write_omniglot
 
 from regard.config import resolve
@@ -25,7 +26,9 @@ from regard.tasks.set_attention import draw, draw_clusterings
 from regard.tasks.set_model import SetModel
 from regard.tasks.sets import SetBatch, SetTask
 from regard.tasks.unique_characters import UniqueCharactersTask
+from regard.training.loop import Loop
 from regard.training.optim import Adam
+from regard.training.run import Run
 
 CPU = torch.device("cpu")
 
@@ -114,6 +117,26 @@ def test_a_component_without_breadth_leaves_a_loss_that_is_a_number() -> None:
     (gradient,) = torch.autograd.grad(losses.sum(), output)
     assert losses.isfinite().all()
     assert gradient.isfinite().all()
+
+
+def test_shipped_clustering_learns_on_after_a_gradient_that_is_far_too_large(tmp_path: Path) -> None:
+    """It throws the weights off, and Adam, which remembers its square, would keep them there for thousands of steps."""
+
+    def last_losses(clip_norm: float) -> float:
+        small = {"model.d_model": 16, "model.n_inducing": 4, "data.largest": 110, "train.clip_norm": clip_norm}
+        recipe = resolve("set-clustering", small)
+        task = ClusteringTask(recipe)
+        loop, found = Loop(task, recipe.train, Run(tmp_path), Console(quiet=True)), []
+        for step in range(1, 101):
+            batch = task.batch(task.order.numbers(step), CPU)
+            loop.update([batch], step, n_tokens=batch.n_tokens if step != 10 else 1e-6 * batch.n_tokens)
+            found.append(float(loop.update_loss))
+        assert found[9] > 1e5 * found[8]
+        return float(np.mean(found[-20:]))
+
+    shipped = resolve("set-clustering", {}).train.clip_norm
+    clipped, free = last_losses(shipped), last_losses(0.0)
+    assert clipped < free - 0.2
 
 
 def test_keys_are_found_and_looked_at() -> None:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from regard.evaluate.clustering import adjusted_rand_index
-from regard.nn.em import assign
+from regard.nn.em import assign, em_step
 from regard.nn.layout import Padded
 from regard.nn.mixture import Mixture
 from regard.tasks.views import likeliest_of_views, sides, turned_back
@@ -76,6 +76,24 @@ def test_clusters_are_as_broad_as_most_answers_say_whatever_the_points_would_lik
     found = likeliest_of_views(FromSides(collapsed, right, right), x, layout, 3)
     torch.testing.assert_close(found.sigmas, torch.full((1, 2, 2), 0.2))
     assert adjusted_rand_index(assign(x, layout, found)[0].numpy(), assign(x, layout, right)[0].numpy()) == 1
+
+
+def test_answers_climb_while_breadth_stays() -> None:
+    """Two heaps that overlap, from centres beside theirs: the centres of ten steps by hand, in which σ has no part."""
+    x, layout = heaps(50, 20, centres=torch.tensor([[0.0, 0.0], [0.6, 0.0]]))
+    begun = around((-0.3, 0.1), (1.0, 0.2))
+    points, centres, weights = x[0].double(), begun.means[0].double(), torch.full((2,), 0.5, dtype=torch.float64)
+    for _ in range(10):
+        distance = ((points[:, None] - centres) / 0.2).square().sum(dim=2)
+        r = (weights.log() - distance / 2).softmax(dim=1)
+        weights, centres = r.mean(dim=0), r.T @ points / r.sum(dim=0)[:, None]
+    found = likeliest_of_views(FromSides(begun), x, layout, 1)
+    torch.testing.assert_close(found.means[0].double(), centres, atol=1e-4, rtol=0)
+    torch.testing.assert_close(found.log_weights[0].exp().double(), weights, atol=1e-4, rtol=0)
+    free = begun
+    for _ in range(10):
+        free = em_step(x, layout, free)
+    assert (free.means[0].double() - centres).abs().max() > 0.01
 
 
 def test_sets_of_a_batch_are_answered_each_for_itself() -> None:

@@ -12,9 +12,10 @@ import torch
 from regard.config import DecodeConfig
 from regard.data.batching import in_order_of_length
 from regard.data.tokenizer import BOS, EOS, PAD, TokenizerPair
+from regard.decode.engine import Progress
 from regard.decode.state import Hypothesis
 from regard.errors import RegardError
-from regard.export.engines.exported import BANNED, HONOURED, Exported, Found, Progress, Settings, alike, needed, ranked
+from regard.export.engines.exported import BANNED, HONOURED, Exported, Found, Settings, alike, needed, ranked
 
 
 class Ctranslate2Engine(Exported):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +15,7 @@ import torch
 from regard.config import DecodeConfig
 from regard.data.files import file_hash
 from regard.data.tokenizer import BOS, PAD, UNK
+from regard.decode.engine import Progress
 from regard.decode.state import NORMALIZATIONS, Hypothesis
 from regard.errors import RegardError
 from regard.export.manifest import Manifest
@@ -23,7 +25,6 @@ HONOURED = frozenset(  # all of them also take alignment_layer, which concerns n
     ("beam_size", "length_penalty", "normalization", "extra_length", "batch_sentences", "alignment_layer")
 )
 Found = tuple[list[int], float]  # an output and its log-probability
-Progress = Callable[[int], None] | None
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,8 @@ class Settings:
         return replace(self, inter_threads=inter, intra_threads=intra)
 
 
-class Exported:
-    """An engine that reads a folder of `regard export`. Each adds its `decode`."""
+class Exported(ABC):
+    """An engine that reads a folder of `regard export`."""
 
     name: str
     honours: frozenset[str] = HONOURED
@@ -69,6 +70,12 @@ class Exported:
         for path in sorted(path for path in self.folder.rglob("*") if path.is_file()):
             total.update(f"{path.relative_to(self.folder)} {file_hash(path)}\n".encode())
         return {"engine": self.name, "weights": total.hexdigest(), "compute_type": self.compute_type}
+
+    @abstractmethod
+    def decode(
+        self, sources: list[list[int]], n_best: int, config: DecodeConfig, progress: Progress = None
+    ) -> list[list[Hypothesis]]:
+        """What `regard.decode.engine.Engine` says."""
 
     def check_lengths(self, sources: Sequence[Sequence[int]]) -> None:
         for i, source in enumerate(sources):
@@ -96,7 +103,8 @@ def alike(numbers: Iterable[int], values: Sequence[int], batch: int) -> Iterator
 
 
 def ranked(found: Sequence[Found], n_best: int, config: DecodeConfig) -> list[Hypothesis]:
-    """The n best of some outputs, best first by the request's own normalisation."""
+    """The n best of some outputs, best first by the request's own normalisation: under "gnmt", of those that were best
+    by "power"."""
     lengths = torch.tensor([len(tokens) for tokens, _ in found], dtype=torch.float64)
     penalties = NORMALIZATIONS[config.normalization](lengths, config.length_penalty).tolist()
     hypotheses = [

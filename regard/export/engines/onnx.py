@@ -13,10 +13,11 @@ from torch import Tensor
 from regard.config import DecodeConfig
 from regard.data.batching import in_order_of_length
 from regard.data.tokenizer import EOS, PAD, SYMBOLS
+from regard.decode.engine import Progress
 from regard.decode.search import search
 from regard.decode.state import Hypothesis, SearchOptions
 from regard.errors import RegardError
-from regard.export.engines.exported import BANNED, Exported, Progress, Settings, needed
+from regard.export.engines.exported import BANNED, Exported, Settings, needed
 from regard.export.onnx import FILES, cache_names
 
 

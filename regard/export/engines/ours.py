@@ -7,9 +7,9 @@ from dataclasses import fields
 import torch
 
 from regard.config import DecodeConfig
+from regard.decode.engine import Progress
 from regard.decode.state import Hypothesis
 from regard.decode.translator import Translator
-from regard.export.engines.exported import Progress
 from regard.training.checkpoint import tensor_digest, weights
 
 

@@ -9,8 +9,9 @@ import torch
 
 from regard.config import DecodeConfig
 from regard.data.tokenizer import EOS
+from regard.decode.engine import Progress
 from regard.decode.state import Hypothesis
-from regard.export.engines.exported import Exported, Progress, Settings, alike, needed, ranked
+from regard.export.engines.exported import Exported, Settings, alike, needed, ranked
 
 
 class TransformersEngine(Exported):
