@@ -71,6 +71,13 @@ def test_as_many_labels_as_asked_for_the_likeliest_first(runs: Path) -> None:
     assert sum(values) == pytest.approx(1, abs=1e-3)
 
 
+def test_words_that_nobody_has_learned_are_told_beside_the_labels(runs: Path) -> None:
+    strange = label(runs / "classifier", text=f"{GOOD}\nxyzzy the quux\n")
+    assert len(strange.stdout.splitlines()) == 2
+    assert "2 of 13 words are unknown" in strange.stderr
+    assert not label(runs / "classifier", text=f"{GOOD}\n").stderr
+
+
 def test_json_has_every_probability(runs: Path) -> None:
     bad, empty = map(json.loads, lines(runs / "classifier", "--json", text=f"{BAD}\n\n"))
     assert bad["words"] == BAD.split()

@@ -16,6 +16,7 @@ from regard.cli.options import AsJson, Device, RunArgument, Threads, Weights, wa
 if TYPE_CHECKING:
     import numpy as np
 
+MANY_UNKNOWN = 0.1  # of the words, from where that is said
 CHUNK = 2048  # lines of a file labelled before the first of them is printed
 
 Ranked = list[tuple[str, float]]  # labels and their probabilities, the likeliest first
@@ -67,8 +68,11 @@ def label(
     each_word = labelling.recipe.task == "tagging"
     if source is None and sys.stdin.isatty():
         warn("Type a text and Enter; Ctrl-D ends.")
+    n_words = n_unknown = 0
     for group in file_lines(source) if source else available_lines(sys.stdin.buffer):
         texts = [split(line, raw) for line in group]
+        n_words += sum(map(len, texts))
+        n_unknown += labelling.vocabulary.unknown(texts)
         for words, probabilities in zip(texts, labelling.probabilities(texts), strict=True):
             if as_json:
                 best = [likeliest(labelling.labels, row, top or len(row)) for row in probabilities] if words else []
@@ -77,6 +81,8 @@ def label(
                 best = [likeliest(labelling.labels, row, top or 1) for row in probabilities] if words else []
                 print(line_of(best))
         sys.stdout.flush()
+    if n_unknown > MANY_UNKNOWN * n_words:
+        warn(f"{n_unknown:,} of {n_words:,} words are unknown to {run}: its labels of such texts say little.")
 
 
 def file_lines(path: Path) -> Iterator[list[str]]:

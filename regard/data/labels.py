@@ -60,6 +60,10 @@ class Vocabulary:
         numbers = {word: number for number, word in enumerate(self.words)}
         return [[numbers.get(word.lower() if self.lower else word, UNKNOWN) for word in words] for words in texts]
 
+    def unknown(self, texts: Sequence[Sequence[str]]) -> int:
+        """How many of their words the training text does not have."""
+        return sum(numbers.count(UNKNOWN) for numbers in self.encode(texts))
+
     def encode_labels(self, labels: Sequence[Sequence[str]]) -> list[list[int]]:
         """−1 where the training text has no such label: nobody can be right there."""
         numbers = {label: number for number, label in enumerate(self.labels)}

@@ -341,7 +341,7 @@ class Translator:
         """Its layer, from 0."""
         layer, n_layers = self.config.alignment_layer, len(self.model.cross_attentions)
         if not n_layers:
-            raise RegardError(f"{self.name} has no attention to the source, and so neither alignments nor coverage.")
+            raise RegardError("The model has no attention to the source: nothing to draw, align or cover it by.")
         if not -n_layers <= layer < n_layers:
             raise RegardError(f"decode.alignment_layer = {layer}: the decoder has layers 0 to {n_layers - 1}.")
         return layer % n_layers

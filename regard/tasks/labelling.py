@@ -158,6 +158,19 @@ def logits_of(
         yield batch, model(batch.words, batch.layout).float()
 
 
+Texts = str | Sequence[str | Sequence[str]]
+"""Texts with spaces between words, as the training text has them; or lists of words; or one text."""
+
+
+def in_words(texts: Texts) -> list[Sequence[str]]:
+    given = [texts] if isinstance(texts, str) else texts
+    if isinstance(given, Iterable):
+        found = [text.split() if isinstance(text, str) else text for text in given]
+        if all(isinstance(words, list | tuple) and all(isinstance(word, str) for word in words) for words in found):
+            return found
+    raise RegardError("Give texts: a list of strings or of lists of words, or one string.")
+
+
 class Labelling:
     """A trained model: `predict` gives a label for each text, or a label for each of its words."""
 
@@ -172,26 +185,23 @@ class Labelling:
         """Of the network, so that `capture` works."""
         return self.model.named_modules()
 
-    def predict(self, texts: Sequence[str] | str) -> list[str] | list[list[str]]:
-        """texts: words between spaces, as the training text has them. Gives a list, of one for a single string. A
-        text without words has a label too, but no tags."""
-        given = [texts] if isinstance(texts, str) else texts
-        if not isinstance(given, Iterable) or not all(isinstance(text, str) for text in given):
-            raise RegardError("Give texts: a list of strings, or one string.")
-        found = self.label([text.split() for text in given])
+    def predict(self, texts: Texts) -> list[str] | list[list[str]]:
+        """Gives a list, of one for a single string. A text without words has a label too, but no tags."""
+        found = self.label(texts)
         return found if self.recipe.task == "tagging" else [labels[0] for labels in found]
 
     def translate(self, *texts: object, **options: object) -> NoReturn:
         """For those who take it for a translator."""
         raise RegardError(f"{self.name} labels texts and translates none: use predict.")
 
-    def label(self, texts: Sequence[Sequence[str]]) -> list[list[str]]:
-        """texts: of words → for each, one label or as many as words"""
+    def label(self, texts: Texts) -> list[list[str]]:
+        """For each text, one label or as many as words."""
         return [[self.labels[i] for i in one.argmax(axis=-1)] for one in self.probabilities(texts)]
 
     @torch.inference_mode()
-    def probabilities(self, texts: Sequence[Sequence[str]]) -> list[np.ndarray]:
-        """texts: of words → for each, (1, n_labels) or (words, n_labels); columns are as `labels`"""
+    def probabilities(self, texts: Texts) -> list[np.ndarray]:
+        """For each text, (1, n_labels) or (words, n_labels); columns are as `labels`."""
+        texts = in_words(texts)
         self.model.eval()
         device = next(self.model.parameters()).device
         unlabelled = Ragged.of([[NO_LABEL] * (len(text) if self.recipe.task == "tagging" else 1) for text in texts])

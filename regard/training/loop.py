@@ -39,6 +39,7 @@ from regard.training.prefetch import ahead
 from regard.training.progress import Display, say
 from regard.training.run import Run
 from regard.training.writer import Writer
+from regard.wording import counted
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,11 @@ class Loop(Generic[B]):
             if self.config.average:
                 ranks.lead(lambda: checkpoint.average(self.run, self.averaged()))
         done = self.progress.step - first
-        took = f"{done:,} steps in {time.perf_counter() - began:,.0f} s." if done else "This run had already finished."
+        took = (
+            f"{counted(done, 'step')} in {time.perf_counter() - began:,.0f} s."
+            if done
+            else "This run had already finished."
+        )
         say(self.console, took)
         if self.config.average:
             say(self.console, used(self.averaged()))

@@ -108,9 +108,18 @@ def test_a_text_without_words_has_a_label_alone_and_in_company(body: str, runs: 
     model = regard.load(runs[body])
     (alone,) = model.predict([""])
     assert model.predict(["", "the film is good"])[0] == alone
-    for wrong in (None, [3]):
-        with pytest.raises(RegardError, match="a list of strings"):
-            model.predict(wrong)
+    for wrong in (None, [3], [["the", 3]]):
+        for asked in (model.predict, model.probabilities):
+            with pytest.raises(RegardError, match="a list of strings"):
+                asked(wrong)
+
+
+def test_texts_are_strings_or_words_whatever_is_asked(runs: dict[str, Path]) -> None:
+    model, text = regard.load(runs["cnn"]), "the film is hardly good"
+    assert model.predict([text.split()]) == model.predict([text]) == model.predict(text)
+    for given in ([text], text, [text.split()]):
+        (found,) = model.probabilities(given)
+        assert np.array_equal(found, model.probabilities([text.split()])[0])
 
 
 @pytest.mark.parametrize("body", ["cnn", "recurrent"])
