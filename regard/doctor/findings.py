@@ -110,6 +110,10 @@ def share(count: int, total: int) -> str:
     )
 
 
+SYMPTOMS = ("attention-", "output-", "dead-embeddings", "no-learning")  # of a model …
+CAUSES = ("learning-rate-", "warmup-", "adam-", "clipping-", "shifted", "misaligned", "languages-swapped", "tokenizer-")
+
+
 # --- the report ------------------------------------------------------------------------------------------
 
 
@@ -135,5 +139,11 @@ def verdict(findings: Sequence[Finding], verbose: bool = False) -> str:
     notes = f" ({counts['note']} note{'s' if counts['note'] > 1 else ''}: see --verbose)" if hidden else ""
     if not said:
         return f"Nothing wrong found.{notes}"
-    first = next(finding for severity in SEVERITIES for finding in findings if finding.severity == severity)
-    return f"{' and '.join(said)} found{notes}; begin with {first.code}."
+    return f"{' and '.join(said)} found{notes}; begin with {first_to_mend(findings).code}."
+
+
+def first_to_mend(findings: Sequence[Finding]) -> Finding:
+    """The gravest finding; of a symptom its cause, where one has been found."""
+    ordered = [finding for severity in SEVERITIES for finding in findings if finding.severity == severity]
+    causes = (one for one in ordered if one.severity != "note" and one.code.startswith(CAUSES))
+    return next(causes, ordered[0]) if ordered[0].code.startswith(SYMPTOMS) else ordered[0]

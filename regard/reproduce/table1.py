@@ -25,6 +25,7 @@ from regard.reproduce.sequences import Row, rows
 from regard.view.curves import Panel, curves_png
 
 WIDTH_OF_PATHS = 4  # a path has no width
+TOO_SHORT = 5e-3  # seconds, of which too much goes to starting the work
 
 
 @dataclass(frozen=True)
@@ -195,9 +196,11 @@ def deviations(found: Sequence[Measured], tolerance: float = 0.15) -> list[str]:
     for one in found:
         for name, theory, in_width in (("n", one.row.in_n, False), ("d", one.row.in_d, True)):
             if one.row.costs and abs(one.exponent("time", in_width) - theory) > tolerance:
+                longest = max(cost.time for cost in (one.by_width if in_width else one.by_length))
                 told.append(
                     f"{one.row.name}: time grows with {name}^{one.exponent('time', in_width):.2f}, "
                     f"{one.row.complexity} says {name}^{theory}"
+                    + (f"; {1000 * longest:.1f} ms at most, too short to tell" if longest < TOO_SHORT else "")
                 )
     return told
 
@@ -224,7 +227,7 @@ def panels(found: Sequence[Measured], sizes: Sizes) -> list[Panel]:
     def lines(pick: Callable[[Measured], list[tuple[float, float]]]) -> dict[str, list[tuple[float, float]]]:
         return {one.row.name: pick(one) for one in costly}
 
-    n, d = f"n, d = {sizes.width}", f"d, n = {sizes.length}"
+    n, d = f"n (d = {sizes.width})", f"d (n = {sizes.length})"
     return [
         Panel("time, forward and backward", n, "seconds", lines(lambda m: [(c.n, c.time) for c in m.by_length])),
         Panel("time, forward and backward", d, "seconds", lines(lambda m: [(c.d, c.time) for c in m.by_width])),

@@ -23,6 +23,20 @@ def test_notes_are_shown_when_asked_for() -> None:
     assert "  a.en + a.de:3–9  [shifted]\n    Late. Move it.\n      x ‖ y" in quiet
 
 
+def test_who_finds_a_symptom_is_sent_to_its_cause() -> None:
+    collapsed, slow, odd = (
+        Finding(code, severity, at_lines("a"), "What.", "Do.")
+        for code, severity in (
+            ("attention-collapsed", "error"),
+            ("learning-rate-low", "warning"),
+            ("markup", "warning"),
+        )
+    )
+    assert verdict([collapsed, odd, slow]).endswith("begin with learning-rate-low.")
+    assert verdict([collapsed, odd]).endswith("begin with attention-collapsed.")
+    assert verdict([ERROR, slow]).endswith("begin with shifted.")
+
+
 def test_nothing_found_is_said_in_a_sentence() -> None:
     assert verdict([]) == "Nothing wrong found."
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,14 @@ def test_the_table_is_written_with_its_picture_and_figures(found: list[table1.Me
 def test_deviations_are_those_beyond_the_tolerance(found: list[table1.Measured]) -> None:
     assert len(table1.deviations(found, tolerance=0.0)) == 8
     assert table1.deviations(found, tolerance=100.0) == []
+
+
+def test_times_that_are_too_short_are_said_to_be(found: list[table1.Measured]) -> None:
+    slow = [replace(cost, forward=1.0) for cost in found[0].by_length]
+    told = table1.deviations([replace(found[0], by_length=slow)], tolerance=0.0)
+    in_n, in_d = (next(line for line in told if f"grows with {name}^" in line) for name in "nd")
+    assert "too short to tell" not in in_n
+    assert "ms at most, too short to tell" in in_d
 
 
 @pytest.mark.parametrize(
