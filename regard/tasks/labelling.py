@@ -174,8 +174,8 @@ def in_words(texts: Texts) -> list[Sequence[str]]:
 class Labelling:
     """A trained model: `predict` gives a label for each text, or a label for each of its words."""
 
-    def __init__(self, recipe: LabelRecipe, model: nn.Module, vocabulary: Vocabulary) -> None:
-        self.recipe, self.name, self.model, self.vocabulary = recipe, recipe.name, model, vocabulary
+    def __init__(self, name: str, recipe: LabelRecipe, model: nn.Module, vocabulary: Vocabulary) -> None:
+        self.name, self.recipe, self.model, self.vocabulary = name, recipe, model, vocabulary
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -24,17 +24,13 @@ class SetModel:
     `capture` works on it as on its network:  with regard.capture(model) as maps: model.predict([points])
     """
 
-    def __init__(self, task: SetTask[Any], device: torch.device) -> None:
-        self.task, self.device = task, device
+    def __init__(self, task: SetTask[Any], device: torch.device, name: str = "") -> None:
+        self.task, self.device, self.name = task, device, name or task.recipe.name
         self.model: nn.Module = task.model.to(device).eval()
 
     @property
     def recipe(self) -> SetRecipe:
         return self.task.recipe
-
-    @property
-    def name(self) -> str:
-        return self.recipe.name
 
     def predict(self, sets: Sequence[Any]) -> list[Any]:
         """What the model makes of each set, an array with an element a row, pixels from 0 to 255: the largest number,

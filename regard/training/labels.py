@@ -57,7 +57,7 @@ def open_labelling(runs: Sequence[Run], weights: str, device: str) -> Labelling:
     recipe, vocabulary = recipe_of(run), words_of(run)
     model = build(recipe, vocabulary)
     checkpoint.copy_weights(model, load_weights(run, weights))
-    return Labelling(recipe, model.to(pick(device)).eval(), vocabulary)
+    return Labelling(run.title, recipe, model.to(pick(device)).eval(), vocabulary)
 
 
 def scores(labelling: Labelling, split: str) -> tuple[list[Example], list[list[str]], list[Score]]:
@@ -82,7 +82,7 @@ def report(labelling: Labelling, recipe: LabelRecipe, run: Run) -> str:
         verdict = "=" if list(example.labels) == labels else f"≠ {' '.join(example.labels)}"
         lines += [" ".join(example.words), f"  → {' '.join(labels)}  {verdict}"]
     curve = run.report / "loss.png"
-    loss_curve_png(run.records(), curve, recipe.name)
+    loss_curve_png(run.records(), curve, run.title)
     text = "\n".join([*lines, "", f"loss curve      {curve}"])
     write_atomically(run.report / "report.txt", text + "\n")
     return text

@@ -68,7 +68,7 @@ def open_translator(runs: Sequence[Run], weights: str, device: str) -> Translato
     for other in others:
         check_together(first, other, tokenizers)
     model, *partners = (opened(one, tokenizers, weights, device) for one in runs)
-    return TRANSLATORS[recipe.task](recipe.name, model, tokenizers, recipe.decode, partners)
+    return TRANSLATORS[recipe.task](first.title, model, tokenizers, recipe.decode, partners)
 
 
 def load_translator(run: str | Path | Sequence[str | Path], weights: str = "auto", device: str = "auto") -> Translator:
@@ -119,7 +119,7 @@ def report(translator: Translator, recipe: PairRecipe, run: Run) -> str:
     scores = {split: [asdict(score) for score in evaluation.scores] for split, evaluation in evaluations.items()}
     run.write_scores(scores)
     lines += ["", *show(translator, run, evaluations[splits[0]])]
-    return run.write_report(lines, recipe.name, recipe.train.label_smoothing)
+    return run.write_report(lines, recipe.train.label_smoothing)
 
 
 def show(translator: Translator, run: Run, evaluation: Evaluation) -> list[str]:

@@ -52,7 +52,7 @@ def open_parser(runs: Sequence[Run], weights: str, device: str) -> Parser:
         model = parsing.build(recipe_of(run), tokenizers)
         checkpoint.copy_weights(model, load_weights(run, weights))
         models.append(model.to(pick(device)))
-    return Parser(recipe.name, models[0], tokenizers, recipe.decode, models[1:], recipe.data.unary == "join")
+    return Parser(first.title, models[0], tokenizers, recipe.decode, models[1:], recipe.data.unary == "join")
 
 
 def load_parser(run: str | Path, weights: str = "auto", device: str = "auto") -> Parser:
@@ -77,7 +77,7 @@ def report(parser: Parser, recipe: ParsingRecipe, run: Run) -> str:
     for one in shown:
         lines += [tree_text(one.tree), ""]
     tree, page, png, svg = draw_tree(parser, shown[0], run.report, "attention")
-    told.draw(run.report / "lengths.png", recipe.name)
+    told.draw(run.report / "lengths.png", run.title)
     lines += [f"tree page       {tree}", f"attention page  {page}", f"attention PNG   {png}", f"tree SVG        {svg}"]
     lines.append(f"F1 by length    {run.report / 'lengths.png'}")
-    return run.write_report(lines, recipe.name, recipe.train.label_smoothing)
+    return run.write_report(lines, recipe.train.label_smoothing)

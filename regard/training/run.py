@@ -47,10 +47,17 @@ class Run:
         self.tensorboard = self.path / "tensorboard"
         self.manifest = self.path / MANIFEST  # in an export alone, which has weights and was not trained here
 
+    @property
+    def title(self) -> str:
+        """What it is called in pictures and messages: its folder, which tells the runs of a recipe apart."""
+        return self.path.resolve().name
+
     @classmethod
     def open(cls, path: str | Path) -> Run:
         """An existing run."""
         run = cls(path)
+        if not run.path.exists():
+            raise RegardError(f"There is no run {path}: train one with regard train.")
         if not run.recipe_file.is_file():
             hint = (
                 "give the run directory and --weights"
@@ -178,7 +185,7 @@ class Run:
         """For machines: by split, in the run's report/."""
         write_atomically(self.report / "scores.json", json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
 
-    def write_report(self, lines: Sequence[str], title: str, smoothing: float = 0.0) -> str:
+    def write_report(self, lines: Sequence[str], smoothing: float = 0.0) -> str:
         """For people: the lines, and where the loss curve is, which is drawn here. Gives the text.
 
         smoothing: of the labels in training, which makes its loss another one than that of validation
@@ -187,7 +194,7 @@ class Run:
 
         curve = self.report / "loss.png"
         note = f" (training with label smoothing {smoothing:g}, validation without)" if smoothing else ""
-        loss_curve_png(self.records(), curve, title + note)
+        loss_curve_png(self.records(), curve, self.title + note)
         text = "\n".join([*lines, f"loss curve      {curve}"])
         write_atomically(self.report / "report.txt", text + "\n")
         return text

@@ -60,7 +60,7 @@ def open_model(runs: Sequence[Run], weights: str, device: str) -> SetModel:
     recipe = recipe_of(runs[0])
     task = TASKS[recipe.task](recipe)
     checkpoint.copy_weights(task.model, load_weights(runs[0], weights))
-    return SetModel(task, pick(device))
+    return SetModel(task, pick(device), runs[0].title)
 
 
 def report(model: SetModel, recipe: SetRecipe, run: Run) -> str:
@@ -71,7 +71,7 @@ def report(model: SetModel, recipe: SetRecipe, run: Run) -> str:
     width = max(len(key) for key in scores)
     lines = [f"test {key:{width}}  {value:.4f}" for key, value in scores.items()]
     curve = run.report / "loss.png"
-    loss_curve_png(run.records(), curve, recipe.name)
+    loss_curve_png(run.records(), curve, run.title)
     lines += ["", f"loss curve  {curve}"]
     if recipe.task == "clustering":
         picture = run.report / "clusters.png"

@@ -169,7 +169,7 @@ def test_a_test_file_is_missed_before_the_first_step(tmp_path: Path) -> None:
 
 def test_a_label_that_training_never_saw_is_never_right() -> None:
     one = task()
-    labelling = Labelling(one.recipe, one.model, one.vocabulary)
+    labelling = Labelling("one", one.recipe, one.model, one.vocabulary)
     _, score = labelling.evaluate([Example(("we", "paint"), ("NEW", "NEW"))])
     assert score.value == 0.0
 

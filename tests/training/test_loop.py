@@ -153,7 +153,7 @@ def test_a_new_run_starts_from_the_weights_and_tokenizer_of_another(
         torch.testing.assert_close(ours[name], theirs[name], atol=1e-6, rtol=0)
     with pytest.raises(RegardError, match=r"another model, make \[model\] match it: d_model: 32 here, 16 there"):
         fit(tiny_recipe, tmp_path / "third", {**changes, "model.d_model": 32})
-    with pytest.raises(RegardError, match="not a run directory"):
+    with pytest.raises(RegardError, match="There is no run"):
         fit(tiny_recipe, tmp_path / "fourth", {"init": str(tmp_path / "nowhere")})
     same = {**changes, "model.n_decoder_layers": regard.load(tmp_path / "first").model.config.n_layers}
     fit(tiny_recipe, tmp_path / "fifth", same)  # said in another way: 0 is as many as the encoder has
