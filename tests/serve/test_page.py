@@ -375,7 +375,7 @@ def test_what_is_looked_into_is_saved(visit: Open, server: Server, browser: api.
     alone.wait_for_selector("#viewer[data-ready]")
     assert alone.locator(".texts").inner_text() == told
     assert alone.locator(".chosen").inner_text() == "Cross-attention · layer 0 · head 1"
-    assert alone.locator("h1").inner_text() == alone.title() == "reverser"
+    assert alone.locator("h1").inner_text() == alone.title() == "run"
     assert complaints == []
     context.close()
 
