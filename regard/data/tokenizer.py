@@ -29,7 +29,7 @@ PAD, BOS, EOS, UNK = 0, 1, 2, 3
 SYMBOLS = {"pad": PAD, "bos": BOS, "eos": EOS}
 LANGUAGE = re.compile(r">>[^<>]+<<")  # what stands before a sentence for a model of several target languages
 FEW = 32  # sentences to be tokenised for which a thread of SentencePiece's pays: every call makes its threads anew
-FEW_OUTPUTS = 512  # outputs to be made text: most of that is Python's own work, which threads do in turn
+MANY = 64  # outputs to be made text for which a table of what pieces say pays
 
 
 @dataclass(frozen=True)
@@ -119,10 +119,36 @@ class Tokenizer:
 
     def decode_all(self, sequences: Sequence[Sequence[int]]) -> list[str]:
         """The text of each."""
-        if self.vocabulary is None:  # it leaves the symbols out itself
-            return each(self.processor.decode, sequences, os.cpu_count() or 1, FEW_OUTPUTS)
+        if self.vocabulary is None:  # SentencePiece leaves the symbols out itself
+            convert = self.joined if len(sequences) >= MANY and self.said else self.processor.decode
+            return [convert(tokens) for tokens in sequences]
         shown = ([token for token in tokens if token > EOS] for tokens in sequences)
         return [str(self.processor.decode_pieces(self.pieces(tokens))) for tokens in shown]
+
+    @cached_property
+    def said(self) -> list[str | None]:
+        """What each piece adds in the middle of a text, by SentencePiece itself; None where that depends on what stands
+        beside it (a byte of a character, what is unknown). Empty where texts do not begin as usual."""
+        processor, every = self.processor, range(self.vocab_size)
+        pieces = self.pieces(every)
+        letter = next((i for i in every if pieces[i].isalpha()), UNK)
+        word = next((i for i in every if pieces[i][:1] == "▁" and pieces[i][1:].isalpha()), UNK)
+        if UNK in (letter, word) or processor.decode([word]) != pieces[word][1:]:
+            return []
+        texts = processor.decode([[letter, i, letter] for i in every])
+        edge = len(pieces[letter])
+        alone = [processor.is_byte(i) or processor.is_unknown(i) for i in every]
+        return [None if one else text[edge:-edge] for one, text in zip(alone, texts, strict=True)]
+
+    def joined(self, tokens: Sequence[int]) -> str:
+        """What SentencePiece makes of the tokens, several times as fast for most."""
+        said = self.said
+        try:
+            text = "".join([said[token] for token in tokens])  # type: ignore[misc]
+        except TypeError:
+            return str(self.processor.decode(tokens))
+        text = text.removeprefix(" ")
+        return text if text.strip(" ") == text else str(self.processor.decode(tokens))
 
     def pieces(self, tokens: Sequence[int]) -> list[str]:
         if self.vocabulary is not None:

@@ -1,15 +1,17 @@
 """Sources of a search that begins when the first of them are tokenised.
 
 A GPU would wait for the tokens of all sentences, which take a tenth of a bulk search. Longer sentences enter it first,
-and their bytes tell well enough which those are; a thread makes the tokens of the others meanwhile, and the encoder
-takes them a piece at a time. While SentencePiece tokenises, Python is free for the search.
+and their bytes tell well enough which those are; the encoder takes the first a piece at a time, and a thread makes the
+tokens of the others meanwhile. While SentencePiece tokenises, Python is free for the search.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import islice
 from typing import overload
 
 from regard.data.tokenizer import Tokenizer
@@ -22,14 +24,18 @@ class Unexpected(Exception):
 
 
 class Ahead(Sequence[list[int]]):
-    """The tokens of texts, of which the first piece is there at once."""
+    """The tokens of texts, of which the first piece is there at once.
+
+    What is asked for before the device has work is tokenised then and there: a thread would be in the way of the one
+    that starts the encoder, which waits for Python to make its lists of numbers. The thread begins when somebody asks
+    what is there (`has`).
+    """
 
     def __init__(self, tokenizer: Tokenizer, texts: Sequence[str], piece: int, pool: ThreadPoolExecutor) -> None:
-        self.texts, self.piece = texts, piece
+        self.tokenizer, self.texts, self.piece, self.pool = tokenizer, texts, piece, pool
         self.tokens = tokenizer.encode(texts[: self.piece])
         self.longest = max(map(len, self.tokens))  # of the first
-        starts = range(self.piece, len(texts), self.piece)
-        self.coming = [pool.submit(tokenizer.encode, texts[start : start + self.piece]) for start in starts]
+        self.coming: deque[Future[list[list[int]]]] | None = None  # pieces, once the thread has begun
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -43,18 +49,24 @@ class Ahead(Sequence[list[int]]):
             start, stop, stride = index.indices(len(self))
             self.wait(stop)
             return self.tokens[start:stop:stride]
-        place = range(len(self))[index]
+        place = index if index >= 0 else index + len(self)
         self.wait(place + 1)
         return self.tokens[place]
 
     def wait(self, count: int) -> None:
         while len(self.tokens) < count:
-            self.tokens += self.coming.pop(0).result()
+            if self.coming is None:
+                self.tokens += self.tokenizer.encode(self.texts[len(self.tokens) : count])
+            else:
+                self.tokens += self.coming.popleft().result()
 
     def has(self, count: int) -> bool:
         """Whether the first so many are there."""
+        if self.coming is None:
+            starts, encode = range(len(self.tokens), len(self.texts), self.piece), self.tokenizer.encode
+            self.coming = deque(self.pool.submit(encode, self.texts[start : start + self.piece]) for start in starts)
         missing = -(-max(0, count - len(self.tokens)) // self.piece)
-        return all(piece.done() for piece in self.coming[:missing])
+        return all(piece.done() for piece in islice(self.coming, missing))
 
 
 @contextmanager

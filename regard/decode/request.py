@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -50,12 +50,13 @@ class Request:
     progress: Callable[[int], None] | None
     demands: Sequence[Demand]  # one for each sentence, or none at all
     barred: np.ndarray | None
-    found: list[list[Translation]] = field(default_factory=list)  # of each sentence, the best first
+    keep: Callable[[Translation], Any]  # what is kept of a translation
+    found: list[list[Any]] = field(default_factory=list)  # of each sentence, the best first
     cuts: dict[int, int] = field(default_factory=dict)  # tokens that did not fit
     done: int = 0  # sentences of searches that are over
     told: int = 0
 
-    def answer(self) -> list[list[Translation]]:
+    def answer(self) -> list[list[Any]]:
         self.found = [[] for _ in self.sentences]
         many = len(self.sentences) > 2 * self.config.batch_sentences
         if many and not self.demands and self.barred is None and self.translator.begins_early(self.config):
@@ -92,7 +93,7 @@ class Request:
                 encoded[i] = translator.fit(tokens)
                 self.cuts[i] = len(tokens) - len(encoded[i])
             elif len(tokens) == 1:
-                self.found[i] = [untranslated(self.sentences[i])]
+                self.found[i] = [self.keep(untranslated(self.sentences[i]))]
         filled = [i for i, tokens in encoded.items() if len(tokens) > 1]
         self.done += len(encoded) - len(filled)
         at_a_time = max(1, len(filled)) if translator.engine else self.at_a_time
@@ -119,22 +120,27 @@ class Request:
         outputs: Sequence[list[Hypothesis]],
     ) -> None:
         """What was found for the sources at these places becomes text."""
-        decode_all = self.translator.tokenizers.target.decode_all
+        decode_all, keep = self.translator.tokenizers.target.decode_all, self.keep
         texts = iter(decode_all([one.tokens for best in outputs for one in best]))
         for place, best in zip(places, outputs, strict=True):
             i, tokens = numbers[place], sources[place]
             sentence, cut = self.sentences[i], self.cuts.get(i, 0)
             self.found[i] = [
-                Translation(sentence, next(texts), one.score, one.log_prob, tokens, one.tokens, cut, one.calls)
+                keep(Translation(sentence, next(texts), one.score, one.log_prob, tokens, one.tokens, cut, one.calls))
                 for one in best
             ]
             if len(tokens) == 1:
-                self.found[i] = [untranslated(sentence)]
+                self.found[i] = [self.keep(untranslated(sentence))]
             elif not best:
                 raise RegardError(
                     f"No translation of {sentence!r} is all that is asked of it: prefix, phrases, lengths and repeats "
                     "contradict one another."
                 )
+
+
+def whole(translation: Translation) -> Translation:
+    """For those who keep all of it."""
+    return translation
 
 
 def untranslated(sentence: str) -> Translation:

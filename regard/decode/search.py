@@ -19,11 +19,12 @@ from regard.decode.state import Hypothesis, Leaving, SearchOptions, State
 from regard.decode.step import Constraint, Sampler, Step, advance
 from regard.nn.layout import send
 
-PIECE = 64  # sentences whose results are read while the device makes a step
+PIECE = 64  # sentences whose results are read while the device makes a step, at least
+STEPS = 32  # in which all are read that left together
 NOBODY = -1
 
 Take = Callable[[Sequence[int], Sequence[list[Hypothesis]]], None]
-"""Gets sentences, by number, and what was found for them, as soon as it is there."""
+"""Gets sentences, by number, and what was found for them, as soon as it is there; the search then keeps none of it."""
 
 
 def search(
@@ -121,9 +122,9 @@ def work(
 ) -> list[list[Hypothesis]]:
     """Bring every sentence through a slot of the bench. `alive`: with how many hypotheses it begins. `expect` is asked,
     while the device works, to get ready the sentences that will enter next, until it says that it has. A limit is asked
-    for when its sentence enters. The first sentences enter a `portion` at a time (0: all at once), into slots that are
-    there already."""
-    found: list[list[Hypothesis]] = [[] for _ in range(len(limits))]
+    for when its sentence enters. Of the first sentences a `portion` enters (0: all at once), then twice as many, and
+    so on."""
+    found: list[list[Hypothesis]] = [] if take else [[] for _ in range(len(limits))]
     waiting = told = 0  # the first sentence that waits, and the first that was told
     state = bench.begin()
     inside = np.full(len(state.done), NOBODY)  # which sentence each slot has
@@ -136,18 +137,19 @@ def work(
             leaving.appendleft((sentences[count:], results, first + count))
             sentences = sentences[:count]
         new = results.hypotheses(first, first + len(sentences))
-        for sentence, hypotheses in zip(sentences, new, strict=True):
-            found[sentence] = hypotheses
         if take:
             take(sentences, new)
+            return
+        for sentence, hypotheses in zip(sentences, new, strict=True):
+            found[sentence] = hypotheses
 
     def fill() -> None:
         """Give the free slots to sentences that wait."""
         nonlocal waiting
         every = np.flatnonzero(inside == NOBODY)[: len(limits) - waiting]
-        together = portion if portion and not waiting else max(1, len(every))
-        for first in range(0, len(every), together):
-            free = every[first : first + together]
+        together = portion if portion and not waiting else len(every)
+        while len(every):
+            free, every, together = every[:together], every[together:], 2 * together
             sentences = np.arange(waiting, waiting + len(free))
             waiting += len(free)
             inside[free], steps[free], most[free] = sentences, 0, limits[waiting - len(free) : waiting]
@@ -165,7 +167,7 @@ def work(
         if expect and told < waiting and following and expect(following):
             told = waiting
         elif leaving:
-            read(PIECE)
+            read(max(PIECE, len(inside) // STEPS))
         over = bench.done() & (steps > bench.late)  # where that comes late, nothing is known of who has just entered
         done = np.flatnonzero((inside != NOBODY) & (over | (steps == most)))
         if not len(done) or (waiting < len(limits) and 4 * len(done) < working):

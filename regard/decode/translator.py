@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import cache, partial
-from typing import Any, ClassVar, overload
+from operator import attrgetter
+from typing import Any, ClassVar, TypeVar, overload
 
 import numpy as np
 import torch
@@ -25,7 +26,7 @@ from regard.decode.engine import Engine
 from regard.decode.ensemble import Ensemble
 from regard.decode.phrases import Spelling, automaton
 from regard.decode.recorded import Benches, BenchRoom, KeptBench
-from regard.decode.request import Request, Translation
+from regard.decode.request import Request, Translation, whole
 from regard.decode.sampling import Drawer, Sampling
 from regard.decode.search import Take, search, work
 from regard.decode.state import Hypothesis, SearchOptions
@@ -39,6 +40,8 @@ from regard.models.stepping import ModelStep
 from regard.models.transformer import a_transformer
 from regard.nn.attention import attentions, capture, recording
 from regard.nn.layout import Packed, Padded
+
+Kept = TypeVar("Kept")
 
 
 @contextmanager
@@ -100,7 +103,7 @@ class Translator:
         Options are the keys of a recipe's [decode] section, e.g. `beam_size=1` for greedy search.
         """
         sentences = [text] if isinstance(text, str) else text
-        texts = [best[0].text for best in self.search(sentences, **options)]
+        texts = [best for best, *_ in self.answer(sentences, attrgetter("text"), **options)]
         return texts[0] if isinstance(text, str) else texts
 
     def options(self, **changes: Any) -> DecodeConfig:
@@ -113,8 +116,6 @@ class Translator:
                 raise RegardError(f"There is no decoding option {key}{nearest(key, known)}.")
         return read_section(type(self.config), {**vars(self.config), **changes}, "decode.")
 
-    @uncollected()
-    @torch.inference_mode()
     def search(
         self,
         sentences: Sequence[str],
@@ -129,6 +130,21 @@ class Translator:
         `progress` is told after each batch how many sentences are done. `wishes` has one for each sentence; `forbidden`
         phrases come out of none as whole words.
         """
+        return self.answer(sentences, whole, n_best, progress, wishes, forbidden, **options)
+
+    @uncollected()
+    @torch.inference_mode()
+    def answer(
+        self,
+        sentences: Sequence[str],
+        keep: Callable[[Translation], Kept],
+        n_best: int = 1,
+        progress: Callable[[int], None] | None = None,
+        wishes: Sequence[Wish] | None = None,
+        forbidden: Sequence[str] = (),
+        **options: Any,
+    ) -> list[list[Kept]]:
+        """What `keep` says of the translations that `search` would give; no more than that is kept of them."""
         config = self.options(**options)
         if n_best < 1:
             raise RegardError(f"n_best = {n_best} must be at least 1.")
@@ -137,11 +153,14 @@ class Translator:
         demands = [in_tokens(wish, self.tokenizers.target, self.spelling) for wish in wishes or ()]
         barred = automaton(self.spelling, forbidden) if any(forbidden) else None
         with recording(self.model, None) as watched:
-            found = Request(self, sentences, n_best, config, progress, demands, barred).answer()
-        if watched and (best_of := [best for best, *_ in found if best.target_tokens]):
+            kept = whole if watched else keep
+            found: list[list[Any]] = Request(self, sentences, n_best, config, progress, demands, barred, kept).answer()
+        if not watched:
+            return found
+        if best_of := [best for best, *_ in found if best.target_tokens]:
             # What a capture around this call gets: the finished translations, fed once.
             self.feed([t.source_tokens for t in best_of], [t.target_tokens for t in best_of])
-        return found
+        return [[keep(one) for one in best] for best in found]
 
     def stays(self, config: DecodeConfig) -> bool:
         """Whether slots outlast a search, where what is asked of it lets them."""
@@ -160,16 +179,17 @@ class Translator:
         """Search for the outputs of token sequences, `batch_sentences` of them at a time.
 
         `demands` has one for each source, all of them for equally wide beams (`equally_wide`); `barred` is an automaton
-        that must not die. An output that cannot be has no hypothesis. `take` gets outputs as they are found: what it
-        does with them the device need not wait for.
+        that must not die. An output that cannot be has no hypothesis. `take` gets outputs as they are found, and they
+        are not returned: what it does with them the device need not wait for.
         """
         if self.engine:
             if barred is not None or any(demand != Demand() for demand in demands or ()):
                 raise RegardError(f"{self.engine.name} knows no prefixes, required or forbidden phrases: torch does.")
             found = self.engine.decode(sources, n_best, config, progress)
-            if take:
-                take(range(len(found)), found)
-            return found
+            if not take:
+                return found
+            take(range(len(found)), found)
+            return []
         if not sources:
             return []
         order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
@@ -180,10 +200,8 @@ class Translator:
         room = BenchRoom.of(len(ordered), len(ordered[0]), max(limits), config.batch_sentences)
         take = partial(by_number, order, take) if take else None
         found = self.find(ordered, limits, room, n_best, config, progress, asked, barred, take)
-        in_order: list[list[Hypothesis]] = [[]] * len(order)
-        for i, hypotheses in zip(order, found, strict=True):
-            in_order[i] = hypotheses
-        return in_order
+        by_source = dict(zip(order, found, strict=False))  # nothing, where they were taken
+        return [by_source[i] for i in sorted(by_source)]
 
     def begins_early(self, config: DecodeConfig) -> bool:
         """Whether `begin` knows what is asked: likely outputs, in slots that stay. (A tokenizer that is Python itself

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from regard.config import TokenizerConfig
-from regard.data.tokenizer import BOS, EOS, FEW_OUTPUTS, PAD, UNK, Ragged, Tokenizer, TokenizerPair, train
+from regard.data.tokenizer import BOS, EOS, MANY, PAD, UNK, Ragged, Tokenizer, TokenizerPair, train
 from regard.errors import RegardError
 
 ENGLISH = [
@@ -110,8 +110,26 @@ def test_few_sentences_and_many_are_cut_and_joined_alike() -> None:
     assert many == [tokenizer.encode([text])[0] for text in texts]
     assert [tokenizer.decode(tokens) for tokens in many] == texts
     assert tokenizer.decode_all(many) == texts
-    times = 2 * FEW_OUTPUTS // len(texts) + 1  # two threads
+    times = MANY // len(texts) + 1  # by the table
     assert tokenizer.decode_all(many * times) == texts * times
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+@pytest.mark.parametrize("byte_fallback", [True, False])
+def test_the_table_of_pieces_says_what_sentencepiece_says(kind: str, byte_fallback: bool) -> None:
+    """Of any tokens: symbols, unknown ones, single bytes, spaces at either end."""
+    config = TokenizerConfig(kind=kind, vocab_size=360 if byte_fallback else 60, byte_fallback=byte_fallback)  # type: ignore[arg-type]
+    tokenizer = train(config, ENGLISH, GERMAN, seed=1).source
+    space, size = tokenizer.processor.piece_to_id("▁"), tokenizer.vocab_size
+    chance = np.random.default_rng(0)
+    sequences = [chance.integers(0, size, chance.integers(0, 12)).tolist() for _ in range(3_000)]
+    plain = np.flatnonzero([said is not None for said in tokenizer.said])
+    sequences += [chance.choice(plain, chance.integers(1, 12)).tolist() for _ in range(3_000)]
+    sequences += [
+        [*[space] * i, *sequence, *[space] * j, EOS] for sequence in sequences[-50:] for i in (0, 1, 2) for j in (0, 1)
+    ]
+    assert tokenizer.decode_all(sequences) == [tokenizer.processor.decode(tokens) for tokens in sequences]
+    assert len(plain) > 40, "the table was of use"
 
 
 def test_ragged_keeps_sequences_apart() -> None:

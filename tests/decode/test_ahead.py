@@ -69,9 +69,9 @@ def test_the_first_step_waits_for_the_first_sentences_alone(
         lambda self, slots, some: (entered.append((len(some), len(made[0].tokens))), enter(self, slots, some))[1],
     )  # fmt: skip
     translator.translate(reverser_test.source[:40], **EARLY)
-    assert known[0] == 6, "as many as there are slots, in whole pieces of three"
+    assert known[0] == 4, "as many as there are slots"
     assert known[-1] == 40
-    assert entered[:2] == [(3, 3), (1, 6)], "each piece is encoded when it is there"
+    assert entered[:2] == [(3, 3), (1, 4)], "each piece is encoded when it is there"
 
 
 def stretched(texts: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,9 +127,11 @@ def test_tokens_come_when_they_are_asked_for(translator: Translator, reverser_te
     with ahead(tokenizer, texts, 9) as sources:
         assert (len(sources), sources.tokens, sources.longest) == (11, expected[:3], max(map(len, expected[:3])))
         assert sources[4] == expected[4]
-        assert sources.tokens == expected[:6], "no more than the piece that has it"
-        assert sources[3:10] == expected[3:10]
-        assert sources.has(11)
+        assert sources.tokens == expected[:5], "no more than was asked for"
+        assert sources[3:7] == expected[3:7]
+        sources.has(8)
+        assert sources[7:8] == expected[7:8]
+        assert sources.tokens == expected[:10], "the thread makes whole pieces"
         assert (sources[-1], sources[:-1]) == (expected[-1], expected[:-1])
         limits = LimitsAhead(sources, lambda length: length + 1, source_room=100, room=100)
         assert limits[1:] == [len(tokens) + 1 for tokens in expected[1:]]
@@ -152,14 +154,20 @@ def test_what_is_not_there_is_not_waited_for(translator: Translator, made: list[
 
     with ahead(Slow(), [*"aaabbbb"], 9) as sources:
         assert (sources.has(3), sources.has(4)) == (True, False)
+        assert sources.has(3), "nor asked for twice"
         started.set()
         sources.wait(7)
         assert sources.has(7)
 
 
 def test_a_search_that_ends_early_leaves_no_thread(translator: Translator, made: list[Ahead]) -> None:
+    def interrupted() -> None:
+        with ahead(translator.tokenizers.source, ["a b"] * 5_000, 9) as sources:
+            sources.has(5_000)
+            raise KeyboardInterrupt
+
     before = threading.active_count()
-    with pytest.raises(KeyboardInterrupt), ahead(translator.tokenizers.source, ["a b"] * 5_000, 9) as sources:
-        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert threading.active_count() == before
-    assert any(piece.cancelled() for piece in sources.coming)
+    assert any(piece.cancelled() for piece in made[0].coming or ())
