@@ -122,8 +122,7 @@ def work(
 ) -> list[list[Hypothesis]]:
     """Bring every sentence through a slot of the bench. `alive`: with how many hypotheses it begins. `expect` is asked,
     while the device works, to get ready the sentences that will enter next, until it says that it has. A limit is asked
-    for when its sentence enters. Of the first sentences a `portion` enters (0: all at once), then twice as many, and
-    so on."""
+    for when its sentence enters. Of the first sentences a `portion` enters before the others (0: none)."""
     found: list[list[Hypothesis]] = [] if take else [[] for _ in range(len(limits))]
     waiting = told = 0  # the first sentence that waits, and the first that was told
     state = bench.begin()
@@ -149,7 +148,7 @@ def work(
         every = np.flatnonzero(inside == NOBODY)[: len(limits) - waiting]
         together = portion if portion and not waiting else len(every)
         while len(every):
-            free, every, together = every[:together], every[together:], 2 * together
+            free, every, together = every[:together], every[together:], len(every)
             sentences = np.arange(waiting, waiting + len(free))
             waiting += len(free)
             inside[free], steps[free], most[free] = sentences, 0, limits[waiting - len(free) : waiting]

@@ -28,9 +28,9 @@ from torch import Tensor
 
 from regard.nn.kernels.attention import tile
 
-KEYS = 32  # of a source that a program looks at together, where a head is not too wide
+KEYS = 16  # of a source that a program looks at together; the next are on their way meanwhile …
+AHEAD = 512  # … where a head has no more bytes
 HYPOTHESES = 16  # of a slot that a program has together
-TILE = 8192  # bytes of keys, or of values, that a program looks at together
 TOGETHER = 4  # hypotheses that a program has together where each has a past of its own …
 POSITIONS = 16  # … and the positions it looks at together, at most …
 NUMBERS = 2048  # … so that their keys are at most so many numbers
@@ -231,7 +231,7 @@ def tiling(k: Tensor, v: Tensor) -> dict[str, Any]:
     d_k, d_v = k.shape[-1], v.shape[-1]
     head_bytes = tile(max(d_k, d_v)) * k.element_size()
     return {
-        "DK": d_k, "DV": d_v, "PK": tile(d_k), "PV": tile(d_v), "KEYS": max(16, min(KEYS, TILE // head_bytes)),
+        "DK": d_k, "DV": d_v, "PK": tile(d_k), "PV": tile(d_v), "KEYS": KEYS,
         "EXACT": "ieee" if k.dtype == torch.float32 else "tf32",
-        "num_warps": max(1, min(4, head_bytes // 128)), "num_stages": 1,
+        "num_warps": max(1, min(4, head_bytes // 128)), "num_stages": 3 if head_bytes <= AHEAD else 1,
     }  # fmt: skip
