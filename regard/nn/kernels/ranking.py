@@ -72,9 +72,10 @@ def rank_kernel(
     flat = tl.reshape(barred(x, tokens, b0, b1, b2, b3), [KP * BLOCK])
     places = tl.arange(0, KP * BLOCK)
     for i in range(0, k):
-        best = tl.argmax(flat, axis=0)
+        value = tl.max(flat, axis=0)
+        best = tl.min(tl.where(flat == value, places, KP * BLOCK), axis=0)  # argmax may be of another order (docs/log.md)
         block = tl.sum(tl.where(lines == best // BLOCK, found, 0), axis=0)
-        tl.store(values + row * k + i, tl.max(flat, axis=0))
+        tl.store(values + row * k + i, value)
         tl.store(chosen + row * k + i, (block * BLOCK + best % BLOCK).to(tl.int64))
         flat = tl.where(places == best, -float("inf"), flat)
 
