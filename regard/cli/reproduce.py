@@ -266,7 +266,7 @@ def add_set_table(name: str) -> None:
         sets: Sets = None,
         show: Show = False,
     ) -> None:
-        from regard.reproduce.sets import TABLES, draw, measure
+        from regard.reproduce.sets import TABLES, draw, measure, of_last_weights
         from regard.reproduce.tables import choose
         from regard.training.sets import check_data
 
@@ -276,7 +276,8 @@ def add_set_table(name: str) -> None:
         if not show:
             check_data(planned[0].recipe)  # a file that is missing is missing for all rows
         shown = replace(table, rows=tuple(chosen)) if show else table
-        run_table(shown, [(planned, measure)], out, jobs, show, partial(draw, table))
+        stage = (planned, partial(measure, last=of_last_weights(table)))
+        run_table(shown, [stage], out, jobs, show, partial(draw, table))
 
     asked = f"{name} --set data.path={FILES[name]}" if name in FILES else name
     command.__doc__ = SET_TABLES[name] + AGAIN.replace("NAME", asked).replace("ROWS", ROWS[name])

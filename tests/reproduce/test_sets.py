@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,20 @@ from rich.console import Console
 from regard.config import Recipe, to_dict
 from regard.errors import RegardError
 from regard.reproduce.experiments import Experiment, carry_out, slug
-from regard.reproduce.sets import CLUSTERING, INDUCED, KEYCHAIN, MAX, POINTS, TABLES, UNIQUE, draw_best, measure
+from regard.reproduce.sets import (
+    CLUSTERING,
+    INDUCED,
+    KEYCHAIN,
+    MAX,
+    POINTS,
+    TABLES,
+    UNIQUE,
+    draw_best,
+    measure,
+    of_last_weights,
+)
 from regard.reproduce.tables import Table, choose, number
+from regard.training.load import load
 
 TINY = {
     "train.steps": 3, "train.batch_sets": 4, "data.valid_sets": 10, "data.test_sets": 10, "model.d_model": 8,
@@ -106,7 +119,7 @@ def test_rows_of_other_lengths_stand_in_one_table_which_says_so(tmp_path: Path) 
         (one.run / "result.json").write_text(json.dumps(result))
     done = MAX.finished(tmp_path)
     assert [each.row for each in done] == ["rFF+Pool (mean)", "SAB+PMA"]
-    assert MAX.markdown(done).count("*not run here*") == 2
+    assert MAX.markdown(done).count("*not run here*") == 2 * len(MAX.columns)
     assert MAX.remarks(done) == [
         "rFF+Pool (mean): trained for 20,000 steps, as in the paper.",
         "SAB+PMA: trained for 500 steps; the paper has 20,000.",
@@ -142,6 +155,19 @@ def test_a_row_that_has_ended_is_told_in_plain_numbers(tmp_path: Path) -> None:
     console = Console(file=io.StringIO(), width=200)
     assert carry_out(done, plain_numbers, 1, console) == []
     assert "seed 1: mae 1.234, accuracy 0.9998, parameters 17,793\n" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_a_table_may_have_the_last_weights_too(tmp_path: Path) -> None:
+    """Those of the last step, however good earlier ones were on the validation sets."""
+    assert of_last_weights(MAX) == ["mae"]
+    assert of_last_weights(CLUSTERING) == []
+    changes = {**TINY, "data.highest": 100.0, "train.steps": 30, "train.valid_every": 10, "train.peak_lr": 1.0}
+    planned = MAX.experiments(tmp_path, choose(MAX.rows, "rFF+Pool (max)", "set-max"), 1, changes)
+    assert carry_out(planned, partial(measure, last=["mae"]), 1, Console(quiet=True)) == []
+    result, run = planned[0].result, planned[0].run
+    assert result is not None
+    assert result["mae"] < result["mae_last"], "a rate of 1 spoils what was learned"
+    assert result["mae_last"] == load(run, "last").score("test")["mae"]
 
 
 def plain_numbers(recipe: Recipe, run: Path) -> dict[str, float]:
