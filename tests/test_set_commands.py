@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -76,7 +77,8 @@ def test_rows_of_a_table_are_added_to_those_that_are_there(tmp_path: Path) -> No
     for row in ("SAB+PMA", "rFF+Pool (max)"):
         text = call("reproduce", "set-max", "--out", tmp_path, "--rows", row, *TINY)
     table = (tmp_path / "set-max.md").read_text(encoding="utf-8")
-    assert table.count("*not run here*") == 2
+    assert table.count("*not run here*") == 2 * 2, "the best weights and the last"
+    assert re.search(r"^\| SAB\+PMA \| 0\.2085 ± 0\.0127 \| \d+\.\d{4} \| \d+\.\d{4} \| 1 \|$", table, re.MULTILINE)
     assert "Trained for 3 steps; the paper has 20,000." in text
     assert (tmp_path / "set-max.png").is_file()
     assert max(len(line) for line in text.splitlines() if str(tmp_path) not in line) <= 80

@@ -29,7 +29,7 @@ PAD, BOS, EOS, UNK = 0, 1, 2, 3
 SYMBOLS = {"pad": PAD, "bos": BOS, "eos": EOS}
 LANGUAGE = re.compile(r">>[^<>]+<<")  # what stands before a sentence for a model of several target languages
 FEW = 32  # sentences to be tokenised for which a thread of SentencePiece's pays: every call makes its threads anew
-MANY = 64  # outputs to be made text for which a table of what pieces say pays
+MANY = 4_096  # outputs that have become text when a table of what pieces say is made: it pays after twice as many more
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,7 @@ class Tokenizer:
         self.processor = spm.SentencePieceProcessor(model_proto=model)
         self.vocabulary = None if vocabulary is None else list(vocabulary)
         self.numbers = {piece: number for number, piece in enumerate(self.vocabulary or ())}
+        self.shown = 0  # outputs that have become text
 
     @property
     def vocab_size(self) -> int:
@@ -120,7 +121,8 @@ class Tokenizer:
     def decode_all(self, sequences: Sequence[Sequence[int]]) -> list[str]:
         """The text of each."""
         if self.vocabulary is None:  # SentencePiece leaves the symbols out itself
-            convert = self.joined if len(sequences) >= MANY and self.said else self.processor.decode
+            self.shown += len(sequences)
+            convert = self.joined if self.shown > MANY and self.said else self.processor.decode
             return [convert(tokens) for tokens in sequences]
         shown = ([token for token in tokens if token > EOS] for tokens in sequences)
         return [str(self.processor.decode_pieces(self.pieces(tokens))) for tokens in shown]

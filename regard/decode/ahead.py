@@ -1,8 +1,8 @@
 """Sources of a search that begins when the first of them are tokenised.
 
 A GPU would wait for the tokens of all sentences, which take a tenth of a bulk search. Longer sentences enter it first,
-and their bytes tell well enough which those are; the encoder takes the first a piece at a time, and a thread makes the
-tokens of the others meanwhile. While SentencePiece tokenises, Python is free for the search.
+and their bytes tell well enough which those are; the encoder takes a piece of them, then as many as fill the slots, and
+a thread makes the tokens of the others meanwhile. While SentencePiece tokenises, Python is free for the search.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import overload
 
 from regard.data.tokenizer import Tokenizer
 
-TEXTS = 512  # that are tokenised at a time, at most: the search has to wait while their tokens become Python's
+TEXTS = 512  # that the thread tokenises at a time, at most: the search has to wait while their tokens become Python's
 
 
 class Unexpected(Exception):
@@ -26,9 +26,8 @@ class Unexpected(Exception):
 class Ahead(Sequence[list[int]]):
     """The tokens of texts, of which the first piece is there at once.
 
-    What is asked for before the device has work is tokenised then and there: a thread would be in the way of the one
-    that starts the encoder, which waits for Python to make its lists of numbers. The thread begins when somebody asks
-    what is there (`has`).
+    What is asked for before the first step is tokenised then and there: a thread that makes lists of numbers holds
+    Python, and whoever starts the encoder would wait for it. The thread begins when somebody asks what there is.
     """
 
     def __init__(self, tokenizer: Tokenizer, texts: Sequence[str], piece: int, pool: ThreadPoolExecutor) -> None:
@@ -49,7 +48,7 @@ class Ahead(Sequence[list[int]]):
             start, stop, stride = index.indices(len(self))
             self.wait(stop)
             return self.tokens[start:stop:stride]
-        place = index if index >= 0 else index + len(self)
+        place = range(len(self))[index]
         self.wait(place + 1)
         return self.tokens[place]
 
@@ -61,7 +60,7 @@ class Ahead(Sequence[list[int]]):
                 self.tokens += self.coming.popleft().result()
 
     def has(self, count: int) -> bool:
-        """Whether the first so many are there."""
+        """Whether the first so many are there. Who asks first makes the thread begin."""
         if self.coming is None:
             starts, encode = range(len(self.tokens), len(self.texts), self.piece), self.tokenizer.encode
             self.coming = deque(self.pool.submit(encode, self.texts[start : start + self.piece]) for start in starts)

@@ -152,16 +152,17 @@ class MaskPredictor(Translator):
             )
         (model,) = self.networks(config.precision)
         assert isinstance(model, MaskedTransformer)
-        found: list[list[Hypothesis]] = [[] for _ in sources]
+        found: list[list[Hypothesis]] = [] if take else [[] for _ in sources]
         order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
         for start in range(0, len(order), config.batch_sentences):
             group = order[start : start + config.batch_sentences]
             parts = [sources[i] for i in group], config.iterations, config.length_candidates
             new = [ranked[:n_best] for ranked in mask_predict(model, *parts, banned=(PAD, BOS, UNK))]
-            for i, best in zip(group, new, strict=True):
-                found[i] = best
             if take:
                 take(group, new)
+            else:
+                for i, best in zip(group, new, strict=True):
+                    found[i] = best
             if progress:
                 progress(start + len(group))
         return found

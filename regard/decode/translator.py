@@ -200,8 +200,12 @@ class Translator:
         room = BenchRoom.of(len(ordered), len(ordered[0]), max(limits), config.batch_sentences)
         take = partial(by_number, order, take) if take else None
         found = self.find(ordered, limits, room, n_best, config, progress, asked, barred, take)
-        by_source = dict(zip(order, found, strict=False))  # nothing, where they were taken
-        return [by_source[i] for i in sorted(by_source)]
+        if take:
+            return []
+        in_order: list[list[Hypothesis]] = [[]] * len(order)
+        for i, hypotheses in zip(order, found, strict=True):
+            in_order[i] = hypotheses
+        return in_order
 
     def begins_early(self, config: DecodeConfig) -> bool:
         """Whether `begin` knows what is asked: likely outputs, in slots that stay. (A tokenizer that is Python itself
@@ -237,7 +241,7 @@ class Translator:
         portion: int = 0,
     ) -> list[list[Hypothesis]]:
         """The outputs of sources in the order in which they shall enter. known(n): whether the first n sources are;
-        portion: how many become known at a time, where not all of them are"""
+        portion: how many enter before the others, where not all of them are"""
         more = more_hypotheses(demands[0])
         beam = n_best if config.sample else max(config.beam_size, n_best) + more
         options = self.search_options(config, beam, n_best)

@@ -8,7 +8,7 @@ is judged by the same test sets.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -24,22 +24,20 @@ from regard.training.load import load
 from regard.training.start import fit
 from regard.view import line_png
 
-LAST = "_last"  # ends the key of a figure that is of the last weights
 
-
-def measure(recipe: Recipe, run: Path, last: Sequence[str] = ()) -> Result:
-    """Train a row, then score it on the test sets; `last`: what the last weights are scored by too."""
+def measure(recipe: Recipe, run: Path, last: Mapping[str, str]) -> Result:
+    """Train a row, then score it on the test sets. last: figures of the last weights, and what they are there"""
     model: SetModel = fit(recipe, run, console=Console(quiet=True))
     result = {**model.score("test"), "parameters": count_parameters(model.model)}
     if last:
         scores = load(run, "last").score("test")
-        result |= {key + LAST: scores[key] for key in last}
+        result |= {key: scores[figure] for key, figure in last.items()}
     return result
 
 
-def of_last_weights(table: Table) -> list[str]:
-    """Which figures the table has of the last weights."""
-    return [column.key.removesuffix(LAST) for column in table.columns if column.key.endswith(LAST)]
+def of_last_weights(table: Table) -> dict[str, str]:
+    """The table's figures of the last weights, and what they are there."""
+    return {column.key: column.of_last for column in table.columns if column.of_last}
 
 
 def draw_best(done: Sequence[Experiment], path: Path) -> bool:
@@ -78,20 +76,14 @@ def pooled(pooling: str, head_layers: int, n_outputs: int = 1) -> Values:
 
 # --- Table 1 ---------------------------------------------------------------------------------------------
 
-
-def twice(printed: str) -> tuple[str, str]:
-    """The paper's figure, which may be of either weights."""
-    return printed, printed
-
-
 MAX = Table(
     "set-max", "Set Transformer, Table 1: max regression", "set-max-regression",
-    (Column("mae", "MAE", lower=True), Column("mae" + LAST, "MAE, last weights", lower=True)),
+    (Column("mae", "MAE", lower=True), Column("mae_last", "MAE, last weights", lower=True, of_last="mae")),
     (
-        Row("rFF+Pool (mean)", change(encoder="rff", n_layers=4) | pooled("mean", 1), twice("2.133 ± 0.190")),
-        Row("rFF+Pool (sum)", change(encoder="rff", n_layers=4) | pooled("sum", 1), twice("1.902 ± 0.137")),
-        Row("rFF+Pool (max)", change(encoder="rff", n_layers=4) | pooled("max", 1), twice("0.1355 ± 0.0074")),
-        Row("SAB+PMA", {}, twice("0.2085 ± 0.0127")),
+        Row("rFF+Pool (mean)", change(encoder="rff", n_layers=4) | pooled("mean", 1), ("2.133 ± 0.190",)),
+        Row("rFF+Pool (sum)", change(encoder="rff", n_layers=4) | pooled("sum", 1), ("1.902 ± 0.137",)),
+        Row("rFF+Pool (max)", change(encoder="rff", n_layers=4) | pooled("max", 1), ("0.1355 ± 0.0074",)),
+        Row("SAB+PMA", {}, ("0.2085 ± 0.0127",)),
     ),
     (
         Ordering("attention comes near the right pooling, the mean does not", "mae",

@@ -138,6 +138,7 @@ class Column:
     lower: bool = False  # less is better
     unit: float = 1.0  # it is printed in
     varies: bool = True  # with the seed; else no ± is printed
+    of_last: str = ""  # the figure that this one is of the last weights, in place of the best
 
     def show(self, figure: Figure) -> str:
         scaled = Figure(figure.mean / self.unit, figure.spread / self.unit, figure.n)
@@ -221,14 +222,20 @@ class Table:
         theirs = [papers(row, self.columns)[place] for row in self.rows]
         without = {each.row: "–" for each in done if each.result is not None}  # of a network that has no such figure
         ours = [
-            column.show(found[row.name]) if row.name in found else without.get(row.name, missing) for row in self.rows
+            column.show(found[row.name]) + of_some(found[row.name].n, self.count(row, done))
+            if row.name in found
+            else without.get(row.name, missing)
+            for row in self.rows
         ]
         return theirs if any(number(text) is not None for text in theirs) else [], ours
 
+    def count(self, row: Row, done: Sequence[Experiment]) -> int:
+        """How many runs of a row have ended."""
+        return sum(each.row == row.name and each.result is not None for each in done)
+
     def seeds(self, done: Sequence[Experiment]) -> list[str]:
-        """How many have been run of every row."""
-        counts = [sum(each.row == row.name and each.result is not None for each in done) for row in self.rows]
-        return [str(count or "") for count in counts]
+        """The same for every row, as a column."""
+        return [str(self.count(row, done) or "") for row in self.rows]
 
     def markdown(self, done: Sequence[Experiment]) -> str:
         """The paper's figures beside ours."""
@@ -262,6 +269,11 @@ class Table:
         path = folder / f"{self.name}.png"
         table_png(path, f"{self.title} ({self.columns[self.drawn].title})", *self.picture(done))
         return [path]
+
+
+def of_some(n: int, seeds: int) -> str:
+    """What is said of a figure that some runs lack, since an earlier version of theirs did not score it."""
+    return f" (of {n})" if n < seeds else ""
 
 
 def beside(title: str, theirs: list[str], ours: list[str]) -> list[str]:

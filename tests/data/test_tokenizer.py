@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
 import pytest
+import sentencepiece as spm
 
 from regard.config import TokenizerConfig
 from regard.data.tokenizer import BOS, EOS, MANY, PAD, UNK, Ragged, Tokenizer, TokenizerPair, train
@@ -130,6 +132,18 @@ def test_the_table_of_pieces_says_what_sentencepiece_says(kind: str, byte_fallba
     ]
     assert tokenizer.decode_all(sequences) == [tokenizer.processor.decode(tokens) for tokens in sequences]
     assert len(plain) > 40, "the table was of use"
+
+
+def test_texts_that_begin_with_a_space_are_for_sentencepiece() -> None:
+    model = io.BytesIO()
+    spm.SentencePieceTrainer.train(
+        sentence_iterator=iter(ENGLISH), model_writer=model, vocab_size=50, add_dummy_prefix=False, minloglevel=2,
+        remove_extra_whitespaces=False, pad_id=PAD, bos_id=BOS, eos_id=EOS, unk_id=UNK,
+    )  # fmt: skip
+    tokenizer = Tokenizer(model.getvalue())
+    assert tokenizer.said == []
+    texts = [" the river", "the  river "] * MANY
+    assert tokenizer.decode_all(tokenizer.encode(texts)) == texts
 
 
 def test_ragged_keeps_sequences_apart() -> None:

@@ -71,7 +71,7 @@ def test_the_first_step_waits_for_the_first_sentences_alone(
     translator.translate(reverser_test.source[:40], **EARLY)
     assert known[0] == 4, "as many as there are slots"
     assert known[-1] == 40
-    assert entered[:2] == [(3, 3), (1, 4)], "each piece is encoded when it is there"
+    assert entered[:2] == [(3, 3), (1, 4)], "the first piece is encoded before the others are tokenised"
 
 
 def stretched(texts: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,6 +132,9 @@ def test_tokens_come_when_they_are_asked_for(translator: Translator, reverser_te
         sources.has(8)
         assert sources[7:8] == expected[7:8]
         assert sources.tokens == expected[:10], "the thread makes whole pieces"
+        assert list(sources) == expected
+        with pytest.raises(IndexError):
+            sources[11]
         assert (sources[-1], sources[:-1]) == (expected[-1], expected[:-1])
         limits = LimitsAhead(sources, lambda length: length + 1, source_room=100, room=100)
         assert limits[1:] == [len(tokens) + 1 for tokens in expected[1:]]
@@ -141,23 +144,32 @@ def test_tokens_come_when_they_are_asked_for(translator: Translator, reverser_te
                 LimitsAhead(sources, lambda length: length + 1, source_room, room)[:]
 
 
+def test_all_of_them_are_there_without_a_thread(translator: Translator, reverser_test: Corpus) -> None:
+    texts = reverser_test.source[:5]
+    with ahead(translator.tokenizers.source, texts, 2) as sources:
+        assert list(sources) == translator.tokenizers.source.encode(texts)
+        assert sources.coming is None
+
+
 def test_what_is_not_there_is_not_waited_for(translator: Translator, made: list[Ahead]) -> None:
     started = threading.Event()
+    asked: list[str] = []
 
     class Slow(Tokenizer):
         def __init__(self) -> None: ...
 
         def encode(self, texts: Any, threads: int = 0) -> list[list[int]]:
+            asked.append("".join(texts))
             if "b" in texts:
                 started.wait(10)
             return [[5, 2] for _ in texts]
 
     with ahead(Slow(), [*"aaabbbb"], 9) as sources:
         assert (sources.has(3), sources.has(4)) == (True, False)
-        assert sources.has(3), "nor asked for twice"
         started.set()
-        sources.wait(7)
+        assert list(sources) == [[5, 2]] * 7
         assert sources.has(7)
+    assert asked == ["aaa", "bbb", "b"], "nothing is asked for twice"
 
 
 def test_a_search_that_ends_early_leaves_no_thread(translator: Translator, made: list[Ahead]) -> None:

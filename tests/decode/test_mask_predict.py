@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -25,6 +25,7 @@ from regard.decode.mask_predict import (
     likely_lengths,
     mask_predict,
 )
+from regard.decode.state import Hypothesis
 from regard.decode.stream import LineFormat, Verifier
 from regard.errors import RegardError
 from regard.models.masked import MaskedTransformer
@@ -183,6 +184,17 @@ def test_empty_sentences_progress_and_n_best(translator: MaskPredictor, reverser
     for best in found[1:-1]:
         assert [one.score for one in best] == sorted((one.score for one in best), reverse=True)
         assert len({len(one.target_tokens) for one in best}) == 3
+
+
+def test_what_is_taken_is_not_returned(translator: MaskPredictor, reverser_test: Corpus) -> None:
+    sources = translator.tokenizers.source.encode(reverser_test.source[:9])
+    config, taken = translator.options(batch_sentences=4), dict[int, list[Hypothesis]]()
+
+    def take(numbers: Sequence[int], found: Sequence[list[Hypothesis]]) -> None:
+        taken.update(zip(numbers, found, strict=True))
+
+    assert translator.decode(sources, 1, config, take=take) == []
+    assert [taken[i] for i in range(9)] == translator.decode(sources, 1, config)
 
 
 def test_calls_and_tokens_are_told(translator: MaskPredictor, reverser_test: Corpus) -> None:

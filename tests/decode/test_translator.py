@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import re
 import shutil
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from regard.data.corpus import Corpus
 from regard.decode.alignment import pharaoh
 from regard.decode.phrases import edged
 from regard.decode.recorded import BENCHES
+from regard.decode.state import Hypothesis
 from regard.decode.stream import Verifier
 from regard.decode.translator import Translator
 from regard.decode.wishes import Wish
@@ -102,6 +105,29 @@ def test_capture_around_translate_gives_the_finished_translation(translator: Tra
     again = translator.attend(found)
     for path in maps:
         torch.testing.assert_close(maps[path][0], again[path])
+
+
+@pytest.mark.parametrize("captured", [False, True])
+def test_no_more_is_kept_of_a_translation_than_was_asked_for(
+    translator: Translator, sentences: list[str], captured: bool
+) -> None:
+    """Not even where a capture wants all of it."""
+    texts = ["", *sentences[:9]]
+    with regard.capture(translator) if captured else nullcontext({}) as maps:
+        found = translator.answer(texts, lambda one: (one.text, one.score), n_best=2)
+    assert found == [[(one.text, one.score) for one in best] for best in translator.search(texts, n_best=2)]
+    assert bool(maps) == captured
+
+
+def test_what_is_taken_is_not_returned(translator: Translator, sentences: list[str]) -> None:
+    sources, config = translator.tokenizers.source.encode(sentences[:9]), translator.options(batch_sentences=4)
+    taken: dict[int, list[Hypothesis]] = {}
+
+    def take(numbers: Sequence[int], found: Sequence[list[Hypothesis]]) -> None:
+        taken.update(zip(numbers, found, strict=True))
+
+    assert translator.decode(sources, 1, config, take=take) == []
+    assert [taken[i] for i in range(9)] == translator.decode(sources, 1, config)
 
 
 def test_alignments_are_the_same_alone_and_together(translator: Translator, sentences: list[str]) -> None:

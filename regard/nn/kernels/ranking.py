@@ -73,9 +73,8 @@ def rank_kernel(
     places = tl.arange(0, KP * BLOCK)
     for i in range(0, k):
         value = tl.max(flat, axis=0)
-        best = tl.min(
-            tl.where(flat == value, places, KP * BLOCK), axis=0
-        )  # argmax may be of another order (docs/log.md)
+        # Not argmax: where k is 1 that would be all that reads `flat`, and Triton may then reorder it (docs/log.md).
+        best = tl.min(tl.where(flat == value, places, KP * BLOCK), axis=0)
         block = tl.sum(tl.where(lines == best // BLOCK, found, 0), axis=0)
         tl.store(values + row * k + i, value)
         tl.store(chosen + row * k + i, (block * BLOCK + best % BLOCK).to(tl.int64))
