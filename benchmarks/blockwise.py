@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from regard.decode.request import Translation
     from regard.decode.translator import Translator
 
-MARGIN = 1e-4
 TURNS = 20  # times that each way has its turn, at least
 
 
@@ -74,6 +73,7 @@ def compare(translator: Translator, sources: Sequence[str], references: Sequence
     import torch
 
     from regard.evaluate.bleu import bleu
+    from regard.export.check import MARGIN, greedy_margin
 
     size = max(batch, len(sources) // TURNS)
     found: dict[bool, list[Translation]] = {False: [], True: []}
@@ -90,7 +90,11 @@ def compare(translator: Translator, sources: Sequence[str], references: Sequence
             seconds[blockwise].append((time.perf_counter() - wall, time.process_time() - processor))
     greedy, blocks = found[False], found[True]
     pairs = zip(blocks, greedy, strict=True)
-    apart = [margin(translator, ours, theirs) for ours, theirs in pairs if ours.target_tokens != theirs.target_tokens]
+    apart = [
+        greedy_margin(translator, theirs.source_tokens, ours.target_tokens, theirs.target_tokens)
+        for ours, theirs in pairs
+        if ours.target_tokens != theirs.target_tokens
+    ]
     tokens, calls, n = (
         sum(len(one.target_tokens) for one in blocks), sum(one.calls for one in blocks),
         sum(one.calls > 0 for one in blocks),
@@ -119,20 +123,6 @@ def compare(translator: Translator, sources: Sequence[str], references: Sequence
         "wall_clock_ratio": wall,
         "processor_ratio": processor if translator.device.type == "cpu" else None,
     }
-
-
-def margin(translator: Translator, ours: Translation, theirs: Translation) -> float:
-    """How far apart in log-probability the two tokens were where two outputs part."""
-    import torch
-
-    pairs = enumerate(zip(ours.target_tokens, theirs.target_tokens, strict=False))
-    parting = next(((i, pair) for i, pair in pairs if pair[0] != pair[1]), None)
-    if parting is None:  # one goes on where the other has stopped, which no rounding explains
-        return float("inf")
-    place, (a, b) = parting
-    with torch.inference_mode():
-        log_probs = translator.feed([theirs.source_tokens], [theirs.target_tokens])[0, place].log_softmax(-1)
-    return float((log_probs[a] - log_probs[b]).abs())
 
 
 def show(outcome: dict[str, Any]) -> str:

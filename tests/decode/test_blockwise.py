@@ -18,11 +18,10 @@ import regard
 from regard.config import resolve
 from regard.data.corpus import Corpus
 from regard.decode.blockwise import decode_blocks
-from regard.decode.request import Translation
 from regard.decode.search import search
 from regard.decode.state import Hypothesis, SearchOptions
-from regard.decode.translator import Translator
 from regard.errors import RegardError
+from regard.export.check import MARGIN, greedy_margin
 from regard.models.blockwise import TransformerBlockStep
 from regard.models.stepping import TransformerStep
 from regard.models.transformer import Transformer
@@ -176,14 +175,6 @@ def headed(reverser: Path, reverser_recipe: dict[str, Any], tmp_path_factory: py
     return run
 
 
-def margin(translator: Translator, ours: Translation, theirs: Translation) -> float:
-    """How far apart in log-probability two tokens were where two translations part."""
-    pairs = enumerate(zip(ours.target_tokens, theirs.target_tokens, strict=False))
-    place, (a, b) = next((i, pair) for i, pair in pairs if pair[0] != pair[1])
-    log_probs = translator.feed([theirs.source_tokens], [theirs.target_tokens])[0, place].log_softmax(-1)
-    return float((log_probs[a] - log_probs[b]).abs())
-
-
 @pytest.mark.parametrize("batch", [1, 7, 64])
 @torch.inference_mode()
 def test_a_trained_model_decodes_as_greedy_search_does_in_fewer_calls(
@@ -195,7 +186,8 @@ def test_a_trained_model_decodes_as_greedy_search_does_in_fewer_calls(
     blocks = after.search(reverser_test.source, beam_size=1, batch_sentences=batch, blockwise=True)
     for (theirs,), (ours,) in zip(greedy, blocks, strict=True):
         if ours.target_tokens != theirs.target_tokens:
-            assert margin(before, ours, theirs) < 1e-4
+            tokens = theirs.source_tokens, ours.target_tokens, theirs.target_tokens
+            assert greedy_margin(before, *tokens) < MARGIN
     tokens, calls = (sum(x) for x in zip(*((len(one.target_tokens), one.calls) for (one,) in blocks), strict=True))
     assert tokens / calls > 1.1
 
