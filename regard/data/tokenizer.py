@@ -12,7 +12,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -94,14 +94,21 @@ class Tokenizer:
         """Each sentence as its tokens and the end symbol. 0 threads: as many as there are cores."""
         threads = threads or os.cpu_count() or 1
         if self.vocabulary is None:
-            return each(self.processor.encode, sentences, threads, FEW, add_eos=True)
+            return self.each(sentences, threads, add_eos=True)
         codes, texts = self.languages(sentences)
         # As text: a letter that this model does not know may be a piece of the vocabulary, by the other language.
-        pieces: list[list[str]] = each(self.processor.encode, texts, threads, FEW, out_type=str)
+        pieces: list[list[str]] = self.each(texts, threads, out_type=str)
         return [
             [*code, *(self.numbers.get(piece, UNK) for piece in sentence), EOS]
             for code, sentence in zip(codes, pieces, strict=True)
         ]
+
+    def each(self, sentences: Sequence[str], threads: int, **options: Any) -> list[Any]:
+        """What SentencePiece makes of each: of few one by one, of many with as many threads as they are worth."""
+        if len(sentences) < 2 * FEW:
+            return [self.processor.encode(sentence, **options) for sentence in sentences]
+        threads = min(threads, len(sentences) // FEW)
+        return list(self.processor.encode(list(sentences), num_threads=threads, **options))
 
     def languages(self, sentences: Sequence[str]) -> tuple[list[list[int]], list[str]]:
         """The language before each sentence, such as >>deu<<, where it is a piece of the vocabulary; and the rest."""
@@ -195,14 +202,6 @@ class Tokenizer:
             folder / f"{name}.{'vocab' if self.vocabulary is None else 'numbers'}.json",
             self.pieces(range(self.vocab_size)),
         )
-
-
-def each(convert: Callable[..., Any], sentences: Sequence[Any], threads: int, few: int, **options: Any) -> list[Any]:
-    """What SentencePiece makes of each sentence: of few one by one, of many with as many threads as they are worth."""
-    if len(sentences) < 2 * few:
-        return [convert(sentence, **options) for sentence in sentences]
-    converted: list[Any] = convert(list(sentences), num_threads=min(threads, len(sentences) // few), **options)
-    return converted
 
 
 NAMES = ("<pad>", "<s>", "</s>", "<unk>")  # of the four symbols, in their order

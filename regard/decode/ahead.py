@@ -45,9 +45,9 @@ class Ahead(Sequence[list[int]]):
     def __getitem__(self, index: slice) -> list[list[int]]: ...
     def __getitem__(self, index: int | slice) -> list[int] | list[list[int]]:
         if isinstance(index, slice):
-            start, stop, stride = index.indices(len(self))
-            self.wait(stop)
-            return self.tokens[start:stop:stride]
+            places = range(len(self))[index]
+            self.wait(max(places, default=-1) + 1)
+            return [self.tokens[place] for place in places]
         place = range(len(self))[index]
         self.wait(place + 1)
         return self.tokens[place]

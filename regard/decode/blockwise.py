@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from regard.decode.search import Take, work
-from regard.decode.state import Hypothesis, SearchOptions, State, norms
+from regard.decode.state import Hypothesis, SearchOptions, State
 from regard.decode.step import for_kernels, most_probable, one_kernel_chooses, without
 
 
@@ -160,7 +160,7 @@ def advance_by_kernel(step: BlockStep, logits: Tensor, options: SearchOptions, s
     from regard.nn.kernels.ranking import ranked
 
     values, tokens, totals = ranked(logits, options.banned, 1)
-    table = norms(options, state.tokens.shape[2], logits.device)
+    table = options.norms(state.tokens.shape[2], logits.device)
     last = accept(
         values[:, :, 0], tokens[:, :, 0], totals, *for_kernels(state), Calls(state.fed, state.calls), table,
         options.start, options.end,

@@ -67,17 +67,17 @@ class NoRepeats(Constraint):
         self.n = n
 
     def bar(self, logits: Tensor, state: State) -> None:
-        B, W, L = state.tokens.shape
+        B, W, T = state.tokens.shape
         n, here = self.n, state.here
-        if n > L:
+        if n > T:
             return
         before = (here[:, None] - n + 1 + torch.arange(n - 1, device=here.device)).clamp(min=0)  # (B, n − 1)
         last = state.tokens.gather(2, before[:, None].expand(B, W, n - 1))
-        following = state.tokens[:, :, n - 1 :]  # (B, W, L − n + 1)
+        following = state.tokens[:, :, n - 1 :]  # (B, W, T − n + 1)
         same = torch.ones_like(following, dtype=torch.bool)
         for i in range(n - 1):
-            same &= state.tokens[:, :, i : L - n + 1 + i] == last[:, :, i : i + 1]
-        same &= (torch.arange(n - 1, L, device=here.device) < here[:, None])[:, None]
+            same &= state.tokens[:, :, i : T - n + 1 + i] == last[:, :, i : i + 1]
+        same &= (torch.arange(n - 1, T, device=here.device) < here[:, None])[:, None]
         logits.scatter_add_(
             2, following, torch.zeros_like(following, dtype=logits.dtype).masked_fill_(same, -torch.inf)
         )

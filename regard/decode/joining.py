@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import torch
 
 from regard.config import DecodeConfig
-from regard.decode.request import Translation
+from regard.decode.request import Translation, untranslated
 from regard.decode.state import Hypothesis, SearchOptions, State
 from regard.decode.step import Constraint, Step, advance
 from regard.decode.translator import Translator
@@ -169,7 +169,7 @@ class Joining:
             number, self.taken = self.taken, self.taken + 1
             tokens = self.translator.fit(whole)
             if len(tokens) == 1:
-                self.queue.give([(number, [Translation(text, "", 0.0, 0.0, [], [])])])
+                self.queue.give([(number, [untranslated(text)])])
                 continue
             self.numbers[len(self.sources)] = number
             self.texts[number] = text, len(whole) - len(tokens)

@@ -36,7 +36,7 @@ class Drawer:
         self, sampling: Sampling, sources: Sequence[Sequence[int]], limits: Sequence[int], samples: int
     ) -> None:
         self.sampling, self.sources, self.limits, self.samples = sampling, sources, limits, samples
-        self.numbers = torch.empty(0)  # (B, W, L)
+        self.numbers = torch.empty(0)  # (B, W, T)
 
     def enter(self, slots: Tensor, sentences: Sequence[int]) -> None:
         if not len(self.numbers):

@@ -11,8 +11,7 @@ with a sentence each, W hypotheses a slot.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
-from functools import cache
+from dataclasses import dataclass, field, fields
 from typing import NamedTuple, Self
 
 import torch
@@ -50,31 +49,35 @@ class SearchOptions:
     length_penalty: float = 0.6
     normalization: str = "gnmt"
     banned: tuple[int, ...] = ()  # tokens that never come out
+    tables: dict[tuple[int, torch.device], Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def normalise(self, log_probs: Tensor, length: Tensor) -> Tensor:
         return log_probs / NORMALIZATIONS[self.normalization](length.to(log_probs.dtype), self.length_penalty)
 
+    def norms(self, longest: int, device: torch.device) -> Tensor:
+        """What log-probabilities are divided by, (longest + 2,), at every length up to one more than the longest.
 
-@cache  # and so never given up: recordings go on reading them
-def norms(options: SearchOptions, longest: int, device: torch.device) -> Tensor:
-    """What log-probabilities are divided by, (longest + 2,), at every length up to one more than the longest."""
-    lengths = torch.arange(longest + 2, dtype=torch.float32, device=device)
-    return NORMALIZATIONS[options.normalization](lengths, options.length_penalty)
+        The table lives as long as these options do: recordings go on reading it.
+        """
+        if (longest, device) not in self.tables:
+            lengths = torch.arange(longest + 2, dtype=torch.float32, device=device)
+            self.tables[longest, device] = NORMALIZATIONS[self.normalization](lengths, self.length_penalty)
+        return self.tables[longest, device]
 
 
 @dataclass
 class State:
     """What a search knows of the sentences in its slots."""
 
-    tokens: Tensor  # (B, W, L), what each living hypothesis has produced; nothing from `length` on
+    tokens: Tensor  # (B, W, T), what each living hypothesis has produced; nothing from `length` on
     log_probs: Tensor  # (B, W), −∞ where no hypothesis lives
     length: Tensor  # (B,)
     limit: Tensor  # (B,), the most tokens the sentence may get
     done: Tensor  # (B,)
-    found_tokens: Tensor  # (B, N, L), the best finished hypotheses, best first
-    found_length: Tensor  # (B, N)
-    found_log_probs: Tensor  # (B, N)
-    found_scores: Tensor  # (B, N), −∞ where there is none yet
+    found_tokens: Tensor  # (B, n_best, T), the best finished hypotheses, best first
+    found_length: Tensor  # (B, n_best)
+    found_log_probs: Tensor  # (B, n_best)
+    found_scores: Tensor  # (B, n_best), −∞ where there is none yet
 
     @property
     def here(self) -> Tensor:
@@ -83,7 +86,7 @@ class State:
 
     @classmethod
     def empty(cls, slots: int, room: int, options: SearchOptions, device: torch.device) -> State:
-        W, N = options.beam_size, options.n_best
+        W, n_best = options.beam_size, options.n_best
 
         def whole(*shape: int, value: int = 0) -> Tensor:
             return torch.full(shape, value, device=device)
@@ -93,7 +96,7 @@ class State:
 
         return cls(
             whole(slots, W, room), real(slots, W), whole(slots), whole(slots), whole(slots) == 0,
-            whole(slots, N, room), whole(slots, N), real(slots, N), real(slots, N),
+            whole(slots, n_best, room), whole(slots, n_best), real(slots, n_best), real(slots, n_best),
         )  # fmt: skip
 
     def enter(self, slots: Tensor, limits: Tensor, alive: int) -> None:
@@ -110,8 +113,8 @@ class State:
 
     def grown(self, slots: int, room: int, options: SearchOptions) -> State:
         """The same with so many slots in all, the new ones empty, and so much room for tokens."""
-        B, _, L = self.tokens.shape
-        new = State.empty(max(slots, B), max(room, L), options, self.done.device)
+        B, _, T = self.tokens.shape
+        new = State.empty(max(slots, B), max(room, T), options, self.done.device)
         for item in fields(self):
             old = getattr(self, item.name)
             getattr(new, item.name)[tuple(slice(size) for size in old.shape)] = old

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 import torch
 from torch import Tensor
 
-from regard.decode.state import SearchOptions, State, norms
+from regard.decode.state import SearchOptions, State
 from regard.nn import kernels
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def advance(
     else:
         log_probs, parents, tokens, ranked = continuations(logits, options, state, constraints)
     length = here + 1
-    sequences = state.tokens.gather(1, parents[:, :, None].expand(-1, -1, state.tokens.shape[2]))  # (B, C, L)
+    sequences = state.tokens.gather(1, parents[:, :, None].expand(-1, -1, state.tokens.shape[2]))  # (B, C, T)
     sequences = sequences.scatter(2, here[:, None, None].expand(-1, sequences.shape[1], 1), tokens[:, :, None])
     at_limit = length >= state.limit
     ending = tokens == options.end
@@ -157,7 +157,7 @@ def chosen_by_kernel(logits: Tensor, options: SearchOptions, state: State) -> Te
     from regard.nn.kernels.ranking import ranked
 
     ranks = ranked(logits, options.banned, 2 * options.beam_size)
-    table = norms(options, state.tokens.shape[2], logits.device)
+    table = options.norms(state.tokens.shape[2], logits.device)
     return choose(*ranks, *for_kernels(state), table, options.end)
 
 

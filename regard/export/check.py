@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -176,15 +177,15 @@ def compare(
     beam_size: int,
 ) -> tuple[list[Difference], float]:
     """The differing outputs with their margins, and how far the others' log-probabilities are apart, a token."""
-    differences, apart = [], 0.0
+    differences, gaps = [], [0.0]
     for source, a, b, line in zip(sources, ours, theirs, lines, strict=True):
         if a.tokens == b.tokens:
-            apart = max(apart, abs(a.log_prob - b.log_prob) / len(a.tokens))
+            gaps.append(abs(a.log_prob - b.log_prob) / len(a.tokens))
             continue
         here, there = (translator.tokenizers.target.decode(one.tokens) for one in (a, b))
         margin = greedy_margin if beam_size == 1 else beam_margin
         differences.append(Difference(line + 1, here, there, margin(translator, source, a.tokens, b.tokens)))
-    return differences, apart
+    return differences, float(np.max(gaps))  # of which one that is no number makes it none, and that passes no limit
 
 
 def first_difference(ours: list[int], theirs: list[int]) -> int | None:

@@ -18,7 +18,7 @@ from regard.data.batching import EvenOrder, cut_packed
 from regard.models.set_transformer import SetTransformer
 from regard.nn.layout import Packed
 from regard.nn.mixture import log_likelihood, mixture_of
-from regard.tasks.task import Validation, move
+from regard.tasks.task import Validation, evaluating, move
 from regard.wording import counted
 
 BUDGET = 2**18  # elements of a batch that is only looked at
@@ -139,13 +139,11 @@ class ArrayTask:
 
     @torch.inference_mode()
     def validate(self, device: torch.device) -> Validation:
-        training = self.model.training
-        self.model.eval()
         total, terms = 0.0, 0
-        for group in within_budget(self.lengths[self.held_out]):
-            batch = move(self.gathered(group, self.held_out[group]), device)
-            total, terms = total + float(self.loss(batch)), terms + batch.n_tokens
-        self.model.train(training)
+        with evaluating(self.model):
+            for group in within_budget(self.lengths[self.held_out]):
+                batch = move(self.gathered(group, self.held_out[group]), device)
+                total, terms = total + float(self.loss(batch)), terms + batch.n_tokens
         return Validation({"loss": total / terms})
 
 

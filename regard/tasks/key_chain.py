@@ -18,7 +18,9 @@ from regard.evaluate.ranking import auroc
 from regard.models.set_transformer import SetTransformer
 from regard.nn.attention import capture
 from regard.nn.layout import Padded
-from regard.tasks.sets import SetBatch, SetTask, to_numpy
+from regard.tasks.sets import Scores, SetBatch, SetTask, to_numpy
+
+LOOKS = ("instance_auroc", "instance_top")
 
 
 class KeyChainTask(SetTask[KeyChainRecipe]):
@@ -48,6 +50,11 @@ class KeyChainTask(SetTask[KeyChainRecipe]):
             values |= looked_at(to_numpy(pooling_weights(maps)), sets)
         return values
 
+    def summary(self, values: dict[str, np.ndarray]) -> Scores:
+        """Of the attention in the chains that have it."""
+        looks = {key: float(np.nanmean(found)) for key, found in values.items() if key in LOOKS}
+        return {**super().summary({key: found for key, found in values.items() if key not in looks}), **looks}
+
     def answers(self, output: Tensor, layout: Padded) -> list[float]:
         return output[:, 0, 0].sigmoid().tolist()
 
@@ -62,9 +69,10 @@ def pooling_weights(maps: dict[str, Tensor]) -> Tensor:
 
 
 def looked_at(weights: np.ndarray, sets: Sets) -> dict[str, np.ndarray]:
-    """How well weights (B, N) tell the keys that fit; NaN for chains in which none does, or all do."""
+    """How well weights (B, N) tell the keys that fit; NaN for chains in which none does; the area too where
+    all do."""
     areas, tops = [], []
     for row, fits, size in zip(weights, sets.truth["fits"], sets.sizes, strict=True):
         areas.append(auroc(row[:size], fits[:size]))
         tops.append(float(fits[row[:size].argmax()]) if fits.any() else float("nan"))
-    return {"instance_auroc": np.array(areas), "instance_top": np.array(tops)}
+    return dict(zip(LOOKS, (np.array(areas), np.array(tops)), strict=True))

@@ -21,7 +21,7 @@ from regard.evaluate.accuracy import accuracy
 from regard.evaluate.bleu import Score
 from regard.models.labeller import Labeller
 from regard.nn.layout import Layout, Packed, Padded
-from regard.tasks.task import Validation, move, pin
+from regard.tasks.task import Validation, evaluating, move, pin
 from regard.wording import counted
 
 N_SAMPLES = 5
@@ -128,15 +128,14 @@ class LabelTask:
 
     @torch.inference_mode()
     def validate(self, device: torch.device) -> Validation:
-        self.model.eval()
-        encoded, total = Encoded.of(self.valid, self.vocabulary), 0.0
-        found: list[list[str]] = [[] for _ in self.valid]
-        for batch, logits in logits_of(self.model, encoded, self.recipe.train.batch_tokens, device):
-            total += float(total_loss(logits, batch.labels))
-            for number, likeliest in encoded.by_example(batch.numbers, logits.argmax(dim=-1).cpu().numpy()):
-                found[number] = [self.vocabulary.labels[i] for i in likeliest]
-        right = [each.labels for each in self.valid]
-        self.model.train()
+        with evaluating(self.model):
+            encoded, total = Encoded.of(self.valid, self.vocabulary), 0.0
+            found: list[list[str]] = [[] for _ in self.valid]
+            for batch, logits in logits_of(self.model, encoded, self.recipe.train.batch_tokens, device):
+                total += float(total_loss(logits, batch.labels))
+                for number, likeliest in encoded.by_example(batch.numbers, logits.argmax(dim=-1).cpu().numpy()):
+                    found[number] = [self.vocabulary.labels[i] for i in likeliest]
+            right = [each.labels for each in self.valid]
         samples = [
             f"text   {' '.join(each.words)}\nright  {' '.join(each.labels)}\nfound  {' '.join(labels)}\n"
             for each, labels in list(zip(self.valid, found, strict=True))[:N_SAMPLES]

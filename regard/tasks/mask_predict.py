@@ -24,7 +24,7 @@ from regard.models.masked import MaskedTransformer
 from regard.nn.layout import Layout, Packed, Room
 from regard.nn.loss import IGNORED, smoothed_cross_entropy
 from regard.nn.r_drop import r_drop_loss
-from regard.tasks.task import Validation, move, pin
+from regard.tasks.task import Validation, evaluating, move, pin
 from regard.tasks.translation import Pairs, PairTask, arrange, by_length, padded_to
 
 
@@ -94,13 +94,12 @@ class MaskPredictTask(PairTask[MaskedBatch]):
         return r_drop_loss(hidden, again, weight, bias, expected, smoothing, alpha) + lengths_loss
 
     def validate(self, device: torch.device) -> Validation:
-        self.model.eval()
-        nll, right, n_tokens = self.held_out(device)
-        metrics = {"loss": nll / n_tokens, "perplexity": math.exp(min(nll / n_tokens, 50.0))}
-        metrics["length_accuracy"] = right / len(self.valid.source)
-        translator = MaskPredictor(self.recipe.name, self.model, self.tokenizers, self.recipe.decode)
-        scores, samples = self.translated(translator)
-        self.model.train()
+        with evaluating(self.model):
+            nll, right, n_tokens = self.held_out(device)
+            metrics = {"loss": nll / n_tokens, "perplexity": math.exp(min(nll / n_tokens, 50.0))}
+            metrics["length_accuracy"] = right / len(self.valid.source)
+            translator = MaskPredictor(self.recipe.name, self.model, self.tokenizers, self.recipe.decode)
+            scores, samples = self.translated(translator)
         return Validation(metrics | scores, samples)
 
     @torch.inference_mode()

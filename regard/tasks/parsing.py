@@ -25,7 +25,7 @@ from regard.decode.grammar import TreeSymbols
 from regard.decode.parser import Parsed, Parser
 from regard.evaluate.parseval import Comparison, Total, compare
 from regard.models.parser import ParserTransformer
-from regard.tasks.task import Validation
+from regard.tasks.task import Validation, evaluating
 from regard.tasks.translation import (
     N_SAMPLES,
     Pairs,
@@ -91,20 +91,19 @@ class ParsingTask(TranslationTask):
         return f"{counted(len(self.order.used), 'tree')}, {sides[0]:,} subwords, {sides[1]:,} tree symbols"
 
     def validate(self, device: torch.device) -> Validation:
-        self.model.eval()
-        nll, n_tokens = score_pairs(self.model, self.valid, self.recipe.train.batch_tokens, device)
-        metrics = {"loss": nll / n_tokens, "perplexity": math.exp(min(nll / n_tokens, 50.0))}
-        samples: list[str] = []
-        if len(self.treebank):
-            joined = self.recipe.data.unary == "join"
-            parser = Parser(self.recipe.name, self.model, self.tokenizers, self.recipe.decode, joined=joined)
-            judged = judge(parser, self.treebank, beam_size=1)
-            metrics["f1"] = judged.total.labelled.f1
-            if not self.recipe.decode.constrained:
-                metrics["malformed"] = judged.repairs.rate
-            pairs = list(zip(self.treebank.gold, judged.trees, strict=True))[:N_SAMPLES]
-            samples = [f"gold    {gold}\noutput  {tree}\n" for gold, tree in pairs]
-        self.model.train()
+        with evaluating(self.model):
+            nll, n_tokens = score_pairs(self.model, self.valid, self.recipe.train.batch_tokens, device)
+            metrics = {"loss": nll / n_tokens, "perplexity": math.exp(min(nll / n_tokens, 50.0))}
+            samples: list[str] = []
+            if len(self.treebank):
+                joined = self.recipe.data.unary == "join"
+                parser = Parser(self.recipe.name, self.model, self.tokenizers, self.recipe.decode, joined=joined)
+                judged = judge(parser, self.treebank, beam_size=1)
+                metrics["f1"] = judged.total.labelled.f1
+                if not self.recipe.decode.constrained:
+                    metrics["malformed"] = judged.repairs.rate
+                pairs = list(zip(self.treebank.gold, judged.trees, strict=True))[:N_SAMPLES]
+                samples = [f"gold    {gold}\noutput  {tree}\n" for gold, tree in pairs]
         return Validation(metrics, samples)
 
 

@@ -15,7 +15,7 @@ from regard.config import SetRecipe
 from regard.data.sets import SetOrder, Sets, Source, Stream, stream
 from regard.data.sets.stream import HELD_OUT_BLOCK
 from regard.nn.layout import Padded
-from regard.tasks.task import Validation, move, pin
+from regard.tasks.task import Validation, evaluating, move, pin
 
 R = TypeVar("R", bound=SetRecipe)
 Scores = dict[str, float]
@@ -89,7 +89,7 @@ class SetTask(ABC, Generic[R]):
 
     def summary(self, values: dict[str, np.ndarray]) -> Scores:
         """Scores of all held-out sets together: by default the means of what was measured."""
-        return {key: float(np.nanmean(found)) for key, found in values.items()}
+        return {key: float(np.mean(found)) for key, found in values.items()}
 
     # --- what the loop asks
 
@@ -125,14 +125,12 @@ class SetTask(ABC, Generic[R]):
     def evaluate(self, split: str, count: int, device: torch.device, closely: bool = True) -> Scores:
         """Scores of the first `count` sets of a split, or of all where there are fewer."""
         found: dict[str, list[np.ndarray]] = {}
-        training = self.model.training
-        self.model.eval()
-        for sets, batch in self.held_out(split, count, device):
-            output = self.model(batch.x, batch.layout)
-            values = {"loss": to_numpy(self.losses(output, batch)), **self.measure(output, batch, sets, closely)}
-            for key, value in values.items():
-                found.setdefault(key, []).append(value)
-        self.model.train(training)
+        with evaluating(self.model):
+            for sets, batch in self.held_out(split, count, device):
+                output = self.model(batch.x, batch.layout)
+                values = {"loss": to_numpy(self.losses(output, batch)), **self.measure(output, batch, sets, closely)}
+                for key, value in values.items():
+                    found.setdefault(key, []).append(value)
         return self.summary({key: np.concatenate(values) for key, values in found.items()})
 
     def held_out(self, split: str, count: int, device: torch.device) -> Iterator[tuple[Sets, SetBatch]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Protocol, TypeVar
 
@@ -38,6 +39,17 @@ class Validation:
 
     metrics: dict[str, float]  # "loss" always; lower is better for it, higher for all others
     samples: list[str] = field(default_factory=list)  # the same examples each time, ready to read
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """No dropout inside, and after it what there was before, whatever happens."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
 
 
 class Task(Protocol[B]):

@@ -33,7 +33,7 @@ from regard.nn.blockwise import targets_ahead
 from regard.nn.layout import Layout, Packed, Padded, Room
 from regard.nn.loss import IGNORED, smoothed_cross_entropy
 from regard.nn.r_drop import r_drop_loss
-from regard.tasks.task import B, Validation, move, pin
+from regard.tasks.task import B, Validation, evaluating, move, pin
 from regard.wording import counted
 
 N_SAMPLES = 5
@@ -242,17 +242,16 @@ class TranslationTask(PairTask[TranslationBatch]):
         )
 
     def validate(self, device: torch.device) -> Validation:
-        self.model.eval()
-        nll, n_tokens = score_pairs(self.model, self.valid, self.recipe.train.batch_tokens, device)
-        metrics = {"loss": nll / n_tokens, "perplexity": math.exp(min(nll / n_tokens, 50.0))}
-        blockwise = self.model.block_heads is not None
-        if blockwise:  # the loss is that of all that is trained; the perplexity stays that of the next token
-            loss = partial(block_loss, only_heads=self.frozen)
-            nll, _ = score_pairs(self.model, self.valid, self.recipe.train.batch_tokens, device, loss)
-            metrics["loss"] = nll / n_tokens
-        translator = Translator(self.recipe.name, self.model, self.tokenizers, self.recipe.decode)
-        scores, samples = self.translated(translator, beam_size=1, blockwise=blockwise)
-        self.model.train()
+        with evaluating(self.model):
+            nll, n_tokens = score_pairs(self.model, self.valid, self.recipe.train.batch_tokens, device)
+            metrics = {"loss": nll / n_tokens, "perplexity": math.exp(min(nll / n_tokens, 50.0))}
+            blockwise = self.model.block_heads is not None
+            if blockwise:  # the loss is that of all that is trained; the perplexity stays that of the next token
+                loss = partial(block_loss, only_heads=self.frozen)
+                nll, _ = score_pairs(self.model, self.valid, self.recipe.train.batch_tokens, device, loss)
+                metrics["loss"] = nll / n_tokens
+            translator = Translator(self.recipe.name, self.model, self.tokenizers, self.recipe.decode)
+            scores, samples = self.translated(translator, beam_size=1, blockwise=blockwise)
         return Validation(metrics | scores, samples)
 
 

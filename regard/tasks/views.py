@@ -24,10 +24,10 @@ STEPS = 10  # of expectation maximisation; with three the answers are nearly as 
 
 def likeliest_of_views(network: Callable[[Tensor, Padded], Mixture], x: Tensor, layout: Padded, views: int) -> Mixture:
     """x: (B, N, 2)"""
-    seen = [turned_back(network(x @ side.T, layout), side) for side in sides(views, x)]  # V mixtures, of B sets each
+    seen = [turned_back(network(x @ side.T, layout), side) for side in sides(views, x)]  # of every side B mixtures
     broad = torch.cat([answer.sigmas.flatten(1) for answer in seen], dim=1).median(dim=1).values  # (B,)
     answers = [climbed(x, layout, answer, broad[:, None, None].expand_as(answer.sigmas)) for answer in seen]
-    likelihoods = torch.stack([mean_log_likelihood(x, layout, answer) for answer in answers])  # (V, B)
+    likelihoods = torch.stack([mean_log_likelihood(x, layout, answer) for answer in answers])  # (sides, B)
     best = likelihoods.argmax(dim=0), torch.arange(len(x), device=x.device)
     return Mixture(*(torch.stack(parts)[best] for parts in zip(*answers, strict=True)))
 

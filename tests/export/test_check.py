@@ -59,6 +59,16 @@ def test_a_difference_passes_only_within_the_margin_and_the_share() -> None:
     assert report([2e-4]).plain()["passed"] is False
 
 
+@pytest.mark.parametrize("bad", range(3))
+def test_a_score_that_is_no_number_passes_nowhere(trained: Path, sentences: list[str], bad: int) -> None:
+    translator = regard.load(trained, device="cpu")
+    ours = [Hypothesis([7, EOS], -1.0, -1.0) for _ in range(3)]
+    theirs = [Hypothesis([7, EOS], float("nan") if i == bad else -1.0, -1.0) for i in range(3)]
+    sources = translator.tokenizers.source.encode(sentences[:3])
+    differences, apart = compare(translator, sources, ours, theirs, [0, 1, 2], beam_size=1)
+    assert not Comparison("greedy", 3, (1, 1), differences, apart, {}).exact
+
+
 def test_margins_are_what_our_model_says_of_both_outputs(trained: Path, sentences: list[str]) -> None:
     translator = regard.load(trained, device="cpu")
     (source,) = translator.tokenizers.source.encode(sentences[:1])

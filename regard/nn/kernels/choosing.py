@@ -22,7 +22,7 @@ COLUMNS = 128  # tokens that move together
 class Living(NamedTuple):
     """What a search knows of its slots, as `State` has it; the kernel writes to all but `limit`."""
 
-    tokens: Tensor  # (B, W, L)
+    tokens: Tensor  # (B, W, T)
     log_probs: Tensor  # (B, W)
     length: Tensor  # (B,)
     limit: Tensor  # (B,)
@@ -32,7 +32,7 @@ class Living(NamedTuple):
 class Found(NamedTuple):
     """The best hypothesis that has ended in each slot; the kernel writes to all of it."""
 
-    tokens: Tensor  # (B, 1, L)
+    tokens: Tensor  # (B, 1, T)
     length: Tensor  # (B, 1)
     log_probs: Tensor  # (B, 1)
     scores: Tensor  # (B, 1)
