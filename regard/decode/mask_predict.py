@@ -26,11 +26,12 @@ from torch import Tensor
 
 from regard.config import DecodeConfig
 from regard.data.tokenizer import BOS, PAD, UNK
+from regard.decode.looking import rectangle
 from regard.decode.request import Translation
 from regard.decode.search import Take
 from regard.decode.state import Hypothesis
 from regard.decode.step import most_probable
-from regard.decode.translator import Translator, rectangle
+from regard.decode.translator import Translator
 from regard.decode.wishes import Demand
 from regard.errors import RegardError
 from regard.models.masked import MaskedTransformer

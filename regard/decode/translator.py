@@ -13,17 +13,15 @@ from typing import Any, ClassVar, TypeVar, overload
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 
 from regard.config import FOREIGN, DecodeConfig, foreign, read_section
-from regard.data.batching import in_order_of_length
-from regard.data.tokenizer import BOS, EOS, PAD, SYMBOLS, UNK, TokenizerPair
+from regard.data.tokenizer import BOS, EOS, PAD, UNK, TokenizerPair
 from regard.decode.ahead import Ahead, LimitsAhead
-from regard.decode.alignment import links_of, word_weights
 from regard.decode.blockwise import decode_blocks
 from regard.decode.constraints import Coverage
 from regard.decode.engine import Engine
 from regard.decode.ensemble import Ensemble
+from regard.decode.looking import Looking
 from regard.decode.phrases import Spelling, automaton
 from regard.decode.recorded import Benches, BenchRoom, KeptBench
 from regard.decode.request import Request, Translation, whole
@@ -38,8 +36,7 @@ from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.families import step_of
 from regard.models.stepping import ModelStep
 from regard.models.transformer import a_transformer
-from regard.nn.attention import attentions, capture, recording
-from regard.nn.layout import Packed, Padded
+from regard.nn.attention import recording
 
 Kept = TypeVar("Kept")
 
@@ -57,13 +54,12 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-class Translator:
+class Translator(Looking):
     """Translates sentences with a model, its tokenizers and its decoding options.
 
-    `translate` gives text, `search` gives n-best lists with scores, `align` the word alignments, and
-    `attend` every attention weight. `partners` are further models that produce each token together with `model`. Where
-    there is an `engine`, that searches in place of the model, which then may be one of the shape alone, on torch's meta
-    device: it gives no alignments and no attention.
+    `translate` gives text, `search` gives n-best lists with scores. `partners` are further models that produce each
+    token together with `model`. Where there is an `engine`, that searches in place of the model, which then may be one
+    of the shape alone, on torch's meta device: it gives no alignments and no attention.
     """
 
     task: ClassVar[str] = "translation"
@@ -77,20 +73,12 @@ class Translator:
         partners: Sequence[EncoderDecoder] = (),
         engine: Engine | None = None,
     ) -> None:
-        self.name, self.model, self.tokenizers, self.config = name, model.eval(), tokenizers, config
+        super().__init__(name, model, tokenizers, config)
         self.engine = engine
         self.partners = [partner.eval() for partner in partners]
         self.spelling = Spelling(tokenizers.target)
         self.in_precision: dict[str, list[EncoderDecoder]] = {}
         self.benches = Benches()
-
-    def named_modules(self) -> Iterator[tuple[str, nn.Module]]:
-        """The network's modules, so that `capture` takes a translator too."""
-        return self.model.named_modules()
-
-    @property
-    def device(self) -> torch.device:
-        return next(self.model.parameters()).device
 
     @overload
     def translate(self, text: str, **options: Any) -> str: ...
@@ -354,118 +342,15 @@ class Translator:
         return TransformerBlockStep(transformer, heads, sources)
 
     @property
-    def alignment_path(self) -> str:
-        """The attention from which word alignments are read."""
-        return self.model.cross_attentions[self.alignment_layer]
-
-    @property
-    def alignment_layer(self) -> int:
-        """Its layer, from 0."""
-        layer, n_layers = self.config.alignment_layer, len(self.model.cross_attentions)
-        if not n_layers:
-            raise RegardError("The model has no attention to the source: nothing to draw, align or cover it by.")
-        if not -n_layers <= layer < n_layers:
-            raise RegardError(f"decode.alignment_layer = {layer}: the decoder has layers 0 to {n_layers - 1}.")
-        return layer % n_layers
-
-    @property
     def longest(self) -> int:
-        """The longest sequence there are positions for."""
-        return self.engine.longest if self.engine else self.model.longest
+        return self.engine.longest if self.engine else super().longest
 
     @property
     def candidates(self) -> int:
         """How many translations of a sentence a search has in the end, without being asked for several."""
         return self.config.beam_size
 
-    @property
-    def start(self) -> int:
-        return SYMBOLS[self.model.config.start]
-
-    def fit(self, tokens: list[int]) -> list[int]:
-        """A sentence as long as the model has positions for, the end symbol kept."""
-        longest = self.longest
-        return tokens if len(tokens) <= longest else [*tokens[: longest - 1], EOS]
-
-    def feed(self, sources: list[list[int]], targets: list[list[int]]) -> Tensor:
-        """Logits (B, T, V) of given outputs, in one pass (teacher forcing)."""
-        if self.device.type == "meta":
-            raise RegardError(f"{self.name} has no weights for torch: attention and alignments need the run itself.")
-        src, src_layout = rectangle(sources, self.device)
-        tgt, tgt_layout = rectangle([[self.start, *target[:-1]] for target in targets], self.device)
-        return self.model(src, src_layout, tgt, tgt_layout)
-
-    def attend(self, translation: Translation) -> dict[str, Tensor]:
-        """Every attention of one translation: module path → (H, Q, K)."""
-        return self.look(translation)[0]
-
-    @torch.inference_mode()
-    def look(self, translation: Translation) -> tuple[dict[str, Tensor], Tensor]:
-        """Every attention of one translation, and the logits (T, V) from which each of its tokens was chosen."""
-        with capture(self.model) as maps:
-            logits = self.feed([translation.source_tokens], [translation.target_tokens])
-        return {path: weights[0] for path, weights in maps.items()}, logits[0]
-
-    @property
-    def attentions(self) -> list[str]:
-        """The module paths of the attentions that `attend` tells."""
-        return list(attentions(self.model))
-
-    def given(self, source: str, target: str) -> Translation:
-        """A translation that somebody else has made, to be looked into as one of the model's own."""
-        source_tokens = self.tokenizers.source.encode([source])[0]
-        tokens = self.tokenizers.target.encode([target])[0]
-        seen = self.fit(source_tokens)
-        if len(tokens) > self.longest:
-            raise RegardError(f"A target has {len(tokens)} tokens, and the model positions for {self.longest}.")
-        return Translation(source, target, 0.0, 0.0, seen, tokens, len(source_tokens) - len(seen))
-
-    def axes(self, translation: Translation, path: str) -> tuple[list[str], list[str]]:
-        """The tokens that the rows and the columns of an attention stand for."""
-        source = self.tokenizers.source.pieces(translation.source_tokens)
-        if path.startswith("encoder"):
-            return source, source
-        produced = self.tokenizers.target.pieces(translation.target_tokens)
-        given = self.tokenizers.target.pieces([self.start, *translation.target_tokens[:-1]])
-        return produced, given if path.endswith("self_attn") else source
-
-    def align(self, translations: Sequence[Translation]) -> list[list[tuple[int, int]]]:
-        """Word alignments, (source word, target word) from 0, in the order of the target: each target word with the
-        source word it attends to most.
-
-        Words are those of the text as the tokenizer normalises it, which for ordinary text are `text.split()`.
-        """
-        return [links_of(weights) for weights in self.word_looks(translations)]
-
-    @torch.inference_mode()
-    def word_looks(self, translations: Sequence[Translation]) -> list[Tensor]:
-        """How much the words of each translation attend to those of its source, (target words, source words), in the
-        layer from which alignments are read."""
-        looks = [torch.zeros(0, 0) for _ in translations]
-        filled = [i for i, translation in enumerate(translations) if translation.target_tokens]
-        lengths = [len(translations[i].target_tokens) for i in filled]
-        for group in in_order_of_length(lengths, self.config.batch_sentences):
-            batch = [translations[filled[i]] for i in group]
-            with capture(self.model) as maps:
-                self.feed([t.source_tokens for t in batch], [t.target_tokens for t in batch])
-            for i, translation, weights in zip(group, batch, maps[self.alignment_path].mean(dim=1), strict=True):
-                T, S = len(translation.target_tokens), len(translation.source_tokens)
-                looks[filled[i]] = self.word_weights(translation, weights[:T, :S])
-        return looks
-
-    def word_weights(self, translation: Translation, weights: Tensor) -> Tensor:
-        """Weights between the tokens of a translation and its source, (T, S), as those between their words."""
-        rows = self.tokenizers.target.words(translation.target_tokens)
-        return word_weights(weights, rows, self.tokenizers.source.words(translation.source_tokens))
-
 
 def by_number(numbers: Sequence[int], take: Take, places: Sequence[int], found: Sequence[list[Hypothesis]]) -> None:
     """Hand on what was found for the sentences at these places, by their numbers elsewhere."""
     take([numbers[place] for place in places], found)
-
-
-def rectangle(sequences: list[list[int]], device: torch.device) -> tuple[Tensor, Padded]:
-    """Token sequences as one padded tensor (B, N) and its layout."""
-    lengths = [len(sequence) for sequence in sequences]
-    flat = torch.tensor([token for sequence in sequences for token in sequence], dtype=torch.long)
-    return Packed.of(lengths).pad(flat).to(device), Padded.of(lengths).to(device)

@@ -14,7 +14,8 @@ from safetensors.torch import load_file
 
 import regard
 from regard.data.tokenizer import BOS, EOS, PAD, UNK
-from regard.decode.translator import Translator, rectangle
+from regard.decode.looking import rectangle
+from regard.decode.translator import Translator
 from regard.errors import RegardError
 from regard.export import marian
 from regard.export.formats import export
