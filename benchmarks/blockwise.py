@@ -3,9 +3,10 @@
     python benchmarks/blockwise.py RUN [--sentences 1000] [--batch 1] [--device cpu] [--threads 2] [--out FOLDER]
 
 RUN has block heads. Its test text, or `--source FILE`, is translated both ways in turn, a few sentences each time, raw
-text to raw text. Outputs may differ only where two tokens were closer than 1e-4 in log-probability, or it
-fails. What is reported: tokens a call of the decoder; k̂, the mean block that a call after the first accepts; the ratio
-of wall-clock times, and on a CPU of processor times, which other processes on the machine disturb less.
+text to raw text. Outputs may differ only where two tokens were so close that rounding decides
+(`regard.decode.margins`), or it fails. What is reported: tokens a call of the decoder; k̂, the mean block that a call
+after the first accepts; the ratio of wall-clock times, and on a CPU of processor times, which other processes on the
+machine disturb less.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ def compare(translator: Translator, sources: Sequence[str], references: Sequence
     """Both ways over the same sentences, in turn."""
     import torch
 
+    from regard.decode.margins import MARGIN, greedy_margin
     from regard.evaluate.bleu import bleu
-    from regard.export.check import MARGIN, greedy_margin
 
     size = max(batch, len(sources) // TURNS)
     found: dict[bool, list[Translation]] = {False: [], True: []}
@@ -112,7 +113,7 @@ def compare(translator: Translator, sources: Sequence[str], references: Sequence
         "sentences": len(sources),
         "identical": len(sources) - len(apart),
         "within_margin": sum(gap < MARGIN for gap in apart),
-        "beyond_margin": sum(gap >= MARGIN for gap in apart),
+        "beyond_margin": sum(not gap < MARGIN for gap in apart),
         "tokens": tokens,
         "calls": calls,
         "tokens_per_call": tokens / max(1, calls),

@@ -171,6 +171,10 @@ class MaskPredictor(Translator):
     def begins_early(self, config: DecodeConfig) -> bool:
         return False
 
+    def margin(self, ours: Translation, theirs: Translation) -> float:
+        """Of whole ones: which token was written when, nobody knows afterwards."""
+        return abs(ours.log_prob - theirs.log_prob)
+
     @property
     def candidates(self) -> int:
         return self.config.length_candidates

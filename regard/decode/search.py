@@ -146,9 +146,10 @@ def work(
         """Give the free slots to sentences that wait."""
         nonlocal waiting
         every = np.flatnonzero(inside == NOBODY)[: len(limits) - waiting]
-        together = portion if portion and not waiting else len(every)
-        while len(every):
-            free, every, together = every[:together], every[together:], len(every)
+        first = 0 if waiting else portion
+        for free in (every[:first], every[first:]):
+            if not len(free):
+                continue
             sentences = np.arange(waiting, waiting + len(free))
             waiting += len(free)
             inside[free], steps[free], most[free] = sentences, 0, limits[waiting - len(free) : waiting]

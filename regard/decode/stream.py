@@ -8,11 +8,13 @@ import select
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import IO, Any
 
 from regard.data.files import decode_lines
 from regard.decode.alignment import pharaoh
+from regard.decode.margins import MARGIN
 from regard.decode.phrases import Glossary
 from regard.decode.request import Translation
 from regard.decode.translator import Translator
@@ -83,33 +85,27 @@ class LineFormat:
 
 @dataclass
 class Verifier:
-    """Translates every sentence alone as well, and keeps the differences.
-
-    Matrix products of other shapes round differently, so two candidates of nearly the same probability may
-    change places; anything else is a defect.
-    """
+    """Compares translations made together with those of each sentence alone, and keeps the differences: what rounding
+    does not explain is a defect."""
 
     model: Translator
-    margin: float = 1e-4
     total: int = 0
     differing: list[str] = field(default_factory=list)
     defects: int = 0
 
-    def check(self, first: int, together: list[Translation]) -> None:
-        alone = self.model.search([t.source for t in together], batch_sentences=1)
-        for i, (ours, theirs) in enumerate(zip(together, (best[0] for best in alone), strict=True)):
+    def check(self, first: int, together: list[list[Translation]], alone: list[list[Translation]]) -> None:
+        """first: the number of the first sentence, from 0"""
+        for number, ((ours, *_), (theirs, *_)) in enumerate(zip(together, alone, strict=True), start=first + 1):
             self.total += 1
             if ours.target_tokens != theirs.target_tokens:
-                gap = abs(ours.log_prob - theirs.log_prob)
-                self.defects += gap >= self.margin
-                self.differing.append(
-                    f"line {first + i + 1}: {ours.text!r} or {theirs.text!r}, log-probabilities {gap:.1e} apart"
-                )
+                gap = self.model.margin(ours, theirs)
+                self.defects += not gap < MARGIN
+                self.differing.append(f"line {number}: {ours.text!r} or {theirs.text!r}, margin {gap:.1e}")
 
     def summary(self) -> str:
         head = f"{len(self.differing)} of {self.total} translations depend on the batch"
         return "\n".join(
-            [head + (f", {self.defects} beyond the margin {self.margin:g}" if self.differing else ""), *self.differing]
+            [head + (f", {self.defects} beyond the margin {MARGIN:g}" if self.differing else ""), *self.differing]
         )
 
 
@@ -174,16 +170,17 @@ class LineTranslator:
 
     def __call__(self, first: int, lines: list[str]) -> list[str]:
         """What is printed for each line, of which the first has the number `first`, from 0."""
-        wishes = self.asked.wishes(first, lines) if self.asked else None
-        found = self.model.search(
-            lines, self.style.n_best, lambda done: self.progress(first + done), wishes, self.asked.forbidden
-        )
+        search = partial(
+            self.model.search, lines, self.style.n_best, forbidden=self.asked.forbidden,
+            wishes=self.asked.wishes(first, lines) if self.asked else None,
+        )  # fmt: skip
+        found = search(progress=lambda done: self.progress(first + done))
         for number, (best, *_) in enumerate(found, start=first + 1):
             if best.cut:
                 self.remark(f"line {number}: its last {best.cut} tokens are beyond the model's positions and were cut")
         self.calls.count([best for best, *_ in found])
         if self.verifier:
-            self.verifier.check(first, [best for best, *_ in found])
+            self.verifier.check(first, found, search(batch_sentences=1))
         every = [one for best in found for one in best]
         links = iter([pharaoh(one) for one in self.model.align(every)] if self.alignments else [])
         return [self.style.show(first + i, best, [*islice(links, len(best))]) for i, best in enumerate(found)]

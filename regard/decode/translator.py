@@ -22,6 +22,7 @@ from regard.decode.constraints import Coverage
 from regard.decode.engine import Engine
 from regard.decode.ensemble import Ensemble
 from regard.decode.looking import Looking
+from regard.decode.margins import margin
 from regard.decode.phrases import Spelling, automaton
 from regard.decode.recorded import Benches, BenchRoom, KeptBench
 from regard.decode.request import Request, Translation, whole
@@ -84,7 +85,6 @@ class Translator(Looking):
     def translate(self, text: str, **options: Any) -> str: ...
     @overload
     def translate(self, text: list[str], **options: Any) -> list[str]: ...
-    @uncollected()  # until all but the texts is gone again
     def translate(self, text: str | list[str], **options: Any) -> str | list[str]:
         """The best translation of a sentence, or of each of several.
 
@@ -228,8 +228,10 @@ class Translator(Looking):
         known: Callable[[int], bool] = lambda count: True,
         portion: int = 0,
     ) -> list[list[Hypothesis]]:
-        """The outputs of sources in the order in which they shall enter. known(n): whether the first n sources are;
-        portion: how many enter before the others, where not all of them are"""
+        """The outputs of sources in the order in which they shall enter.
+
+        known(n): whether the first n sources are tokenised yet   portion: how many are encoded before the others
+        """
         more = more_hypotheses(demands[0])
         beam = n_best if config.sample else max(config.beam_size, n_best) + more
         options = self.search_options(config, beam, n_best)
@@ -340,6 +342,12 @@ class Translator(Looking):
                 'and train.freeze = "base", or decode without blockwise.'
             )
         return TransformerBlockStep(transformer, heads, sources)
+
+    def margin(self, ours: Translation, theirs: Translation) -> float:
+        """How close two translations of one sentence were: of whole ones, where more than the model decides."""
+        if self.engine or self.partners or self.config.sample:
+            return abs(ours.log_prob - theirs.log_prob)
+        return margin(self, ours.source_tokens, ours.target_tokens, theirs.target_tokens, self.config)
 
     @property
     def longest(self) -> int:

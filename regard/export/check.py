@@ -1,10 +1,7 @@
 """Whether an exported model gives the same answers as the run it comes from.
 
 A file is translated by both, greedily and with a beam of 4. In float32 the tokens must be the same, except where two
-candidates were so close that rounding decides: the *margin* of a difference is how far apart our own model, fed with
-both outputs, finds them. Greedy search chooses a token at a time, so its margin is that of the first that differs. A
-beam drops beginnings by their log-probability and ranks whole outputs by score, so its margin is the closest that the
-two come: beginnings of equal length, or the whole, whose scores are brought back to log-probabilities.
+candidates were so close that rounding decides, by our own model's word (`regard.decode.margins`).
 
 With fewer bits other answers are to be expected, and what they are worth is measured: BLEU and chrF against our own
 output, and against references where there are any.
@@ -12,6 +9,7 @@ output, and against references where there are any.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -19,11 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from regard.config import DecodeConfig
 from regard.decode.engine import Engine
+from regard.decode.margins import MARGIN, margin
 from regard.decode.state import Hypothesis
 from regard.decode.translator import Translator
 from regard.errors import RegardError
@@ -32,9 +29,12 @@ from regard.export.engines import Ctranslate2Engine, Settings, TorchEngine, open
 from regard.export.formats import Exported, size_on_disk
 from regard.training.checkpoint import weights
 
-MARGIN = 1e-4  # of log-probability, within which rounding may decide
-SHARE = 0.002  # of the sentences, at most, that it may decide
+SHARE = 0.002  # of the sentences, at most, that rounding may decide
 SCORES = 1e-4  # a token, by which the log-probabilities of equal outputs may differ
+RULE = (
+    f"a difference must have a margin below {MARGIN:g}, at most {SHARE:.1%} of the sentences may differ, and equal "
+    f"outputs must agree within {SCORES:g} a token"
+)
 LOWEST_CHRF = 50.0  # against our own output; a quantised model below it is no longer the same model
 ALPHA = 0.6
 SEARCHES = {"greedy": 1, "beam 4": 4}
@@ -61,6 +61,11 @@ class Comparison:
     scores: float  # the largest difference in log-probability between equal outputs, a token
     quality: dict[str, float]  # of a quantised model
 
+    def plain(self) -> dict[str, Any]:
+        """For JSON, which has numbers alone."""
+        differences = [{**asdict(one), "margin": finite(one.margin)} for one in self.differences]
+        return {**asdict(self), "differences": differences, "scores": finite(self.scores)}
+
     @property
     def exact(self) -> bool:
         close = all(difference.margin < MARGIN for difference in self.differences)
@@ -82,7 +87,7 @@ class Report:
         return all(comparison.quality["chrF to float32"] >= LOWEST_CHRF for comparison in self.comparisons)
 
     def plain(self) -> dict[str, Any]:
-        return {"passed": self.passed, **asdict(self)}
+        return {"passed": self.passed, **asdict(self), "comparisons": [one.plain() for one in self.comparisons]}
 
     def text(self) -> str:
         ours, theirs = (f"{size / 1e6:,.1f} MB" for size in self.sizes)
@@ -106,11 +111,12 @@ class Report:
         if self.passed:
             return "passed"
         if self.quantization == "float32":
-            return (
-                f"REFUSED: a difference must have a margin below {MARGIN:g}, at most {SHARE:.1%} of the sentences may "
-                f"differ, and equal outputs must agree within {SCORES:g} a token"
-            )
+            return f"REFUSED: {RULE}"
         return f"REFUSED: the output must have a chrF of at least {LOWEST_CHRF:g} against that of float32"
+
+
+def finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def rate(value: float) -> str:
@@ -134,26 +140,31 @@ def check(
     translator = exported.translator
     if references is not None and len(references) != len(sentences):
         raise RegardError(f"{len(sentences):,} sentences cannot be scored against {len(references):,} references.")
-    encoded = [translator.fit(tokens) for tokens in translator.tokenizers.source.encode(list(sentences))]
-    lines = [i for i, tokens in enumerate(encoded) if len(tokens) > 1]
-    if not lines:
-        raise RegardError("There is nothing to check with: the file has no sentence.")
-    sources = [encoded[i] for i in lines]
+    lines, sources = sentences_of(translator, sentences)
     ours = [timed(TorchEngine(translator), sources, search_for(search)) for search in SEARCHES]
     progress(len(lines) * len(SEARCHES) // 2)
     engine = open_engine(exported.folder, settings)  # not before: its threads would be in the way of ours
     comparisons = []
-    for (search, beam_size), (here, ours_took) in zip(SEARCHES.items(), ours, strict=True):
+    for search, (here, ours_took) in zip(SEARCHES, ours, strict=True):
         there, theirs_took = timed(engine, sources, search_for(search))
         quality = {}
         if exported.quantization != "float32":
             quality = compare_texts(translator, here, there, [references[i] for i in lines] if references else None)
-        differences, scores = compare(translator, sources, here, there, lines, beam_size)
+        differences, scores = compare(translator, sources, here, there, lines, search_for(search))
         comparisons.append(Comparison(search, len(lines), (ours_took, theirs_took), differences, scores, quality))
     size = sum(tensor.numel() * tensor.itemsize for tensor in weights(translator.model).values())
     instead = engine.instead if isinstance(engine, Ctranslate2Engine) else ""
     sizes = size, size_on_disk(exported.folder)
     return Report(exported.format, exported.quantization, sizes, comparisons, instead)
+
+
+def sentences_of(translator: Translator, texts: Sequence[str]) -> tuple[list[int], list[list[int]]]:
+    """The tokens of texts that have any, and the places of these."""
+    encoded = [translator.fit(tokens) for tokens in translator.tokenizers.source.encode(list(texts))]
+    lines = [i for i, tokens in enumerate(encoded) if len(tokens) > 1]
+    if not lines:
+        raise RegardError("There is nothing to check with: the file has no sentence.")
+    return lines, [encoded[i] for i in lines]
 
 
 def search_for(search: str) -> DecodeConfig:
@@ -174,7 +185,7 @@ def compare(
     ours: list[Hypothesis],
     theirs: list[Hypothesis],
     lines: list[int],
-    beam_size: int,
+    config: DecodeConfig,
 ) -> tuple[list[Difference], float]:
     """The differing outputs with their margins, and how far the others' log-probabilities are apart, a token."""
     differences, gaps = [], [0.0]
@@ -183,36 +194,8 @@ def compare(
             gaps.append(abs(a.log_prob - b.log_prob) / len(a.tokens))
             continue
         here, there = (translator.tokenizers.target.decode(one.tokens) for one in (a, b))
-        margin = greedy_margin if beam_size == 1 else beam_margin
-        differences.append(Difference(line + 1, here, there, margin(translator, source, a.tokens, b.tokens)))
+        differences.append(Difference(line + 1, here, there, margin(translator, source, a.tokens, b.tokens, config)))
     return differences, float(np.max(gaps))  # of which one that is no number makes it none, and that passes no limit
-
-
-def first_difference(ours: list[int], theirs: list[int]) -> int | None:
-    """Where two outputs part; nowhere if one goes on where the other was cut."""
-    return next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), None)
-
-
-def greedy_margin(translator: Translator, source: list[int], ours: list[int], theirs: list[int]) -> float:
-    first = first_difference(ours, theirs)
-    if first is None:
-        return float("inf")
-    a, b = (token_log_probs(translator, source, tokens)[first] for tokens in (ours, theirs))
-    return abs(float(a - b))
-
-
-def beam_margin(translator: Translator, source: list[int], ours: list[int], theirs: list[int]) -> float:
-    a, b = (token_log_probs(translator, source, tokens).cumsum(0) for tokens in (ours, theirs))
-    whole = abs(float(a[-1]) / len(ours) ** ALPHA - float(b[-1]) / len(theirs) ** ALPHA) * len(ours) ** ALPHA
-    first, shorter = first_difference(ours, theirs), min(len(ours), len(theirs))
-    return whole if first is None else min(whole, float((a[:shorter] - b[:shorter])[first:].abs().min()))
-
-
-@torch.inference_mode()
-def token_log_probs(translator: Translator, source: list[int], target: list[int]) -> Tensor:
-    """The log-probability of each token of an output, (T,), fed at once."""
-    logits = translator.feed([source], [target])[0].double()  # (T, V)
-    return logits.log_softmax(-1).gather(1, torch.tensor(target, device=logits.device)[:, None])[:, 0]
 
 
 def compare_texts(

@@ -158,7 +158,7 @@ Measure = Callable[[Recipe, Path], Result]
 def carry_out(experiments: Sequence[Experiment], measure: Measure, jobs: int, console: Console) -> list[str]:
     """Have every experiment measured that has no result, `jobs` at a time. Gives a sentence for each that failed.
 
-    `measure` trains and scores in a process of its own, so it must be a function that a module has by name.
+    `measure` trains and scores in a process of its own, so it must be a module's function, or a partial of one.
     """
     for experiment in experiments:
         experiment.check()

@@ -1,9 +1,9 @@
 """The tables of *Set Transformer* (Lee et al., 2019), §5 and supplement.
 
 Every row is a change to a shipped recipe, which is the paper's best row. What the paper does not say is in the notes,
-which are printed with the table; docs/set-experiments.md has the whole list. Weights are those with the lowest
-validation loss, of which the paper says nothing: where that matters, a column has the last ones. Every run of a table
-is judged by the same test sets.
+which are printed with the table; docs/set-experiments.md has the whole list. The paper does not say which weights it
+scores: here those with the lowest validation loss, and where the choice matters a second column scores the last ones.
+Every run of a table is judged by the same test sets.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from regard.view import line_png
 
 
 def measure(recipe: Recipe, run: Path, last: Mapping[str, str]) -> Result:
-    """Train a row, then score it on the test sets. last: figures of the last weights, and what they are there"""
+    """Train a row, then score it on the test sets. last: keys to add → the score of the last weights that each holds"""
     model: SetModel = fit(recipe, run, console=Console(quiet=True))
     result = {**model.score("test"), "parameters": count_parameters(model.model)}
     if last:
@@ -36,7 +36,7 @@ def measure(recipe: Recipe, run: Path, last: Mapping[str, str]) -> Result:
 
 
 def of_last_weights(table: Table) -> dict[str, str]:
-    """The table's figures of the last weights, and what they are there."""
+    """The keys of a table's columns of last weights → the score that each holds."""
     return {column.key: column.of_last for column in table.columns if column.of_last}
 
 

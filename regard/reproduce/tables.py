@@ -138,7 +138,7 @@ class Column:
     lower: bool = False  # less is better
     unit: float = 1.0  # it is printed in
     varies: bool = True  # with the seed; else no ± is printed
-    of_last: str = ""  # the figure that this one is of the last weights, in place of the best
+    of_last: str = ""  # the score that it shows of the last weights; empty: it is one of the best
 
     def show(self, figure: Figure) -> str:
         scaled = Figure(figure.mean / self.unit, figure.spread / self.unit, figure.n)
@@ -220,11 +220,14 @@ class Table:
         all in this column has no cells."""
         found, place = figures(done, column.key), self.columns.index(column)
         theirs = [papers(row, self.columns)[place] for row in self.rows]
-        without = {each.row: "–" for each in done if each.result is not None}  # of a network that has no such figure
+        ended = {each.row for each in done if each.result is not None}
+        without = "not scored" if column.of_last else "–"  # by an earlier version; a network may have no such figure
         ours = [
             column.show(found[row.name]) + of_some(found[row.name].n, self.count(row, done))
             if row.name in found
-            else without.get(row.name, missing)
+            else without
+            if row.name in ended
+            else missing
             for row in self.rows
         ]
         return theirs if any(number(text) is not None for text in theirs) else [], ours

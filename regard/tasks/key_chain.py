@@ -51,7 +51,7 @@ class KeyChainTask(SetTask[KeyChainRecipe]):
         return values
 
     def summary(self, values: dict[str, np.ndarray]) -> Scores:
-        """Of the attention in the chains that have it."""
+        """The attention's scores are means over the chains where they are defined."""
         looks = {key: float(np.nanmean(found)) for key, found in values.items() if key in LOOKS}
         return {**super().summary({key: found for key, found in values.items() if key not in looks}), **looks}
 
@@ -69,8 +69,7 @@ def pooling_weights(maps: dict[str, Tensor]) -> Tensor:
 
 
 def looked_at(weights: np.ndarray, sets: Sets) -> dict[str, np.ndarray]:
-    """How well weights (B, N) tell the keys that fit; NaN for chains in which none does; the area too where
-    all do."""
+    """How well weights (B, N) tell the keys that fit. Both are NaN where no key fits, the area also where all do."""
     areas, tops = [], []
     for row, fits, size in zip(weights, sets.truth["fits"], sets.sizes, strict=True):
         areas.append(auroc(row[:size], fits[:size]))

@@ -18,10 +18,10 @@ import regard
 from regard.config import resolve
 from regard.data.corpus import Corpus
 from regard.decode.blockwise import decode_blocks
+from regard.decode.margins import MARGIN, greedy_margin
 from regard.decode.search import search
 from regard.decode.state import Hypothesis, SearchOptions
 from regard.errors import RegardError
-from regard.export.check import MARGIN, greedy_margin
 from regard.models.blockwise import TransformerBlockStep
 from regard.models.stepping import TransformerStep
 from regard.models.transformer import Transformer

@@ -185,6 +185,15 @@ def test_length_normalisations_are_the_published_ones() -> None:
     assert power(torch.tensor(8.0), 0.5) == pytest.approx(math.sqrt(8))
 
 
+def test_a_table_of_norms_stays_where_it_is_and_has_the_norms() -> None:
+    """Recordings go on reading it."""
+    options = SearchOptions(1, 2, length_penalty=0.7, normalization="power")
+    table = options.norms(9, torch.device("cpu"))
+    assert options.norms(9, torch.device("cpu")) is table
+    assert len(options.norms(10, torch.device("cpu"))) == 12
+    torch.testing.assert_close(-1 / table[1:], options.normalise(torch.full((10,), -1.0), torch.arange(1, 11)))
+
+
 def test_longer_penalties_prefer_longer_outputs() -> None:
     seeds, limits = list(range(40)), [20] * 40
     lengths = []

@@ -16,10 +16,12 @@ import torch
 import regard
 from regard.data.corpus import Corpus
 from regard.decode.alignment import pharaoh
+from regard.decode.margins import margin, token_log_probs
 from regard.decode.phrases import edged
 from regard.decode.recorded import BENCHES
+from regard.decode.request import Request, Translation
 from regard.decode.state import Hypothesis
-from regard.decode.stream import Verifier
+from regard.decode.stream import Asked, LineFormat, LineTranslator, Verifier
 from regard.decode.translator import Translator
 from regard.decode.wishes import Wish
 from regard.errors import RegardError
@@ -109,14 +111,17 @@ def test_capture_around_translate_gives_the_finished_translation(translator: Tra
 
 @pytest.mark.parametrize("captured", [False, True])
 def test_no_more_is_kept_of_a_translation_than_was_asked_for(
-    translator: Translator, sentences: list[str], captured: bool
+    translator: Translator, sentences: list[str], captured: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not even where a capture wants all of it."""
+    """But where a capture wants all of it first."""
+    kept: list[Any] = []
+    monkeypatch.setattr(Request, "answer", lambda self, answer=Request.answer: kept.append(answer(self)) or kept[-1])
     texts = ["", *sentences[:9]]
     with regard.capture(translator) if captured else nullcontext({}) as maps:
         found = translator.answer(texts, lambda one: (one.text, one.score), n_best=2)
     assert found == [[(one.text, one.score) for one in best] for best in translator.search(texts, n_best=2)]
     assert bool(maps) == captured
+    assert all(isinstance(one, Translation) == captured for best in kept[0] for one in best)
 
 
 def test_what_is_taken_is_not_returned(translator: Translator, sentences: list[str]) -> None:
@@ -171,14 +176,47 @@ def test_pharaoh_format() -> None:
 def test_the_verifier_finds_nothing_here_and_something_when_a_batch_lies(
     translator: Translator, sentences: list[str]
 ) -> None:
-    found = [best[0] for best in translator.search(sentences[:20])]
+    together, alone = translator.search(sentences[:20]), translator.search(sentences[:20], batch_sentences=1)
     honest, misled = Verifier(translator), Verifier(translator)
-    honest.check(0, found)
+    honest.check(0, together, alone)
     assert honest.summary().startswith("0 of 20")
-    lie = found[0]._replace(target_tokens=found[1].target_tokens, log_prob=found[0].log_prob - 1)
-    misled.check(0, [lie, *found[1:]])
+    lie = [together[0][0]._replace(target_tokens=together[1][0].target_tokens)]
+    misled.check(0, [lie, *together[1:]], alone)
     assert misled.defects == 1
     assert "line 1:" in misled.summary()
+
+
+def test_a_margin_that_is_no_number_is_a_defect(
+    translator: Translator, sentences: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(translator, "margin", lambda ours, theirs: float("nan"))
+    found, verifier = translator.search(sentences[:2]), Verifier(translator)
+    verifier.check(0, found, found[::-1])
+    assert verifier.defects == 2
+
+
+def test_sentences_are_verified_with_what_is_asked_of_them(translator: Translator, sentences: list[str]) -> None:
+    """Or a forbidden word would look like the batch's doing."""
+    (first,) = {translator.translate(sentences[0]).split()[0]}
+    verifier = Verifier(translator)
+    lines = LineTranslator(translator, LineFormat(), asked=Asked(forbidden=(first,)), verifier=verifier)
+    plain = LineTranslator(translator, LineFormat())
+    assert lines(0, sentences[:5]) != plain(0, sentences[:5])
+    assert verifier.summary() == "0 of 5 translations depend on the batch"
+
+
+def test_two_outputs_that_part_at_a_tie_have_no_margin_in_greedy_search(
+    translator: Translator, sentences: list[str]
+) -> None:
+    """However differently they go on: a beam would compare the wholes."""
+    (best,) = translator.search(sentences[:1], beam_size=1)[0]
+    other = [*best.target_tokens[:-1], *best.target_tokens[:3]]  # parts at the end symbol
+    greedy, beam = (translator.options(beam_size=size) for size in (1, 4))
+    at = token_log_probs(translator, best.source_tokens, best.target_tokens)[len(best.target_tokens) - 1]
+    there = token_log_probs(translator, best.source_tokens, other)[len(best.target_tokens) - 1]
+    apart = margin(translator, best.source_tokens, best.target_tokens, other, greedy)
+    assert apart == pytest.approx(abs(float(at - there)), abs=1e-5)
+    assert margin(translator, best.source_tokens, best.target_tokens, other, beam) <= apart + 1e-9
 
 
 def test_a_sentence_beyond_learned_positions_is_cut_and_said_so(

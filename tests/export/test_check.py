@@ -10,9 +10,10 @@ from safetensors.torch import load_file, save_file
 
 import regard
 from regard.data.tokenizer import EOS
+from regard.decode.margins import beam_margin, greedy_margin
 from regard.decode.state import Hypothesis
 from regard.errors import RegardError
-from regard.export.check import Comparison, Difference, Report, beam_margin, check, compare, greedy_margin
+from regard.export.check import Comparison, Difference, Report, check, compare, search_for
 from regard.export.formats import export
 
 NEEDS = ("ctranslate2", "transformers")
@@ -57,6 +58,8 @@ def test_a_difference_passes_only_within_the_margin_and_the_share() -> None:
     assert not report([], scores=2e-3).passed
     assert "line 0, margin 2.0e-04: 'a' here, 'b' there" in report([2e-4]).text()
     assert report([2e-4]).plain()["passed"] is False
+    (comparison,) = report([float("inf")], scores=float("nan")).plain()["comparisons"]
+    assert (comparison["differences"][0]["margin"], comparison["scores"]) == (None, None)
 
 
 @pytest.mark.parametrize("bad", range(3))
@@ -65,7 +68,7 @@ def test_a_score_that_is_no_number_passes_nowhere(trained: Path, sentences: list
     ours = [Hypothesis([7, EOS], -1.0, -1.0) for _ in range(3)]
     theirs = [Hypothesis([7, EOS], float("nan") if i == bad else -1.0, -1.0) for i in range(3)]
     sources = translator.tokenizers.source.encode(sentences[:3])
-    differences, apart = compare(translator, sources, ours, theirs, [0, 1, 2], beam_size=1)
+    differences, apart = compare(translator, sources, ours, theirs, [0, 1, 2], search_for("greedy"))
     assert not Comparison("greedy", 3, (1, 1), differences, apart, {}).exact
 
 
@@ -83,9 +86,9 @@ def test_margins_are_what_our_model_says_of_both_outputs(trained: Path, sentence
         for table, tokens in ((log_probs, ours), (other, theirs))
     ]
     closest = min(abs(totals[0] - totals[1]), greedy_margin(translator, source, ours, theirs))
-    assert beam_margin(translator, source, ours, theirs) == pytest.approx(closest, abs=1e-4)
+    assert beam_margin(translator, source, ours, theirs, search_for("beam 4")) == pytest.approx(closest, abs=1e-4)
     found = [Hypothesis(ours, totals[0], 0.0)], [Hypothesis(theirs, totals[1], 0.0)]
-    (difference,), _ = compare(translator, [source], *found, [4], beam_size=4)
+    (difference,), _ = compare(translator, [source], *found, [4], search_for("beam 4"))
     assert difference.line == 5
     assert greedy_margin(translator, source, ours, ours[:2]) == np.inf
 

@@ -17,10 +17,11 @@ from regard.data.corpus import load_required
 from regard.data.tokenizer import UNK
 from regard.data.tokenizer import train as learn
 from regard.decode.engine import Engine, refusals
+from regard.decode.margins import MARGIN, margin
 from regard.decode.state import Hypothesis
 from regard.decode.translator import Translator
 from regard.errors import RegardError
-from regard.export.check import MARGIN, SCORES, beam_margin, check, greedy_margin
+from regard.export.check import SCORES, check
 from regard.export.choice import open_translator
 from regard.export.engines import Ctranslate2Engine, Settings, TorchEngine, open_engine
 from regard.export.formats import export
@@ -39,7 +40,11 @@ CONFIG = DecodeConfig(normalization="power", extra_length=6, batch_sentences=7)
 
 
 def assert_same(
-    translator: Translator, sources: list[list[int]], ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]
+    translator: Translator,
+    sources: list[list[int]],
+    ours: list[list[Hypothesis]],
+    theirs: list[list[Hypothesis]],
+    config: DecodeConfig,
 ) -> None:
     """Equal tokens and scores, or candidates that rounding may swap."""
     for source, (a, *_), (b, *_) in zip(sources, ours, theirs, strict=True):
@@ -47,8 +52,7 @@ def assert_same(
             assert a.log_prob == pytest.approx(b.log_prob, abs=SCORES * len(a.tokens))
             assert a.score == pytest.approx(b.score, abs=SCORES * len(a.tokens))
         else:
-            margin = min(of(translator, source, a.tokens, b.tokens) for of in (greedy_margin, beam_margin))
-            assert margin < MARGIN, (a, b)
+            assert margin(translator, source, a.tokens, b.tokens, config) < MARGIN, (a, b)
 
 
 def compare(run: Path, to: str, out: Path, sentences: list[str]) -> Engine:
@@ -60,7 +64,7 @@ def compare(run: Path, to: str, out: Path, sentences: list[str]) -> Engine:
     for beam_size in (1, 4):
         config = replace(CONFIG, beam_size=beam_size)
         ours, theirs = (one.decode(sources, 1, config) for one in (torch_engine, engine))
-        assert_same(translator, sources, ours, theirs)
+        assert_same(translator, sources, ours, theirs, config)
     return engine
 
 
@@ -218,8 +222,9 @@ def test_what_never_comes_out_of_ours_never_comes_out_of_ctranslate2(
         pass
     sources = translator.tokenizers.source.encode(sentences[:8])
     engine, torch_engine = open_engine(tmp_path / "out", SETTINGS), TorchEngine(translator)
-    ours, theirs = (one.decode(sources, 1, replace(CONFIG, beam_size=1)) for one in (torch_engine, engine))
-    assert_same(translator, sources, ours, theirs)
+    config = replace(CONFIG, beam_size=1)
+    ours, theirs = (one.decode(sources, 1, config) for one in (torch_engine, engine))
+    assert_same(translator, sources, ours, theirs, config)
     assert all(UNK not in best[0].tokens for best in theirs)
     assert all(best[0].log_prob < -50 for best in theirs)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from regard.tasks.point_clouds import PointCloudsTask
 from regard.tasks.set_attention import draw, draw_clusterings
 from regard.tasks.set_model import SetModel
 from regard.tasks.sets import SetBatch, SetTask
+from regard.tasks.task import evaluating
 from regard.tasks.unique_characters import UniqueCharactersTask
 from regard.training.loop import Loop
 from regard.training.optim import Adam
@@ -167,6 +169,21 @@ def test_attention_is_scored_where_the_door_opens() -> None:
     assert np.nanmin(perfect["instance_auroc"]) == 1
     maps = {"encoder.0.mab.attn": torch.zeros(1, 2, 3, 3), "pool.mab.attn": torch.full((1, 4, 2, 3), 0.25)}
     assert pooling_weights(maps).tolist() == [[0.25] * 3]
+
+
+def test_a_score_that_is_no_number_is_not_left_out_of_the_mean() -> None:
+    task = task_of(MaxRegressionTask, "max_regression")
+    assert math.isnan(task.summary({"mae": np.array([1.0, math.nan])})["mae"])
+
+
+def test_what_fails_in_an_evaluation_leaves_training_as_it_was() -> None:
+    model = torch.nn.Dropout()
+    for training in (True, False):
+        model.train(training)
+        with suppress(KeyError), evaluating(model):
+            assert not model.training
+            raise KeyError
+        assert model.training == training
 
 
 def test_shapes_are_told_apart() -> None:

@@ -28,8 +28,8 @@ from torch import Tensor
 
 from regard.nn.kernels.attention import tile
 
-KEYS = 16  # of a source, or of a block's past, that a program looks at together; the next are on their way meanwhile …
-AHEAD = 512  # … where a head has no more bytes. Measured with heads of 64 in bfloat16 (docs/log.md)
+KEYS = 16  # of a source, or of a block's past, that a program looks at together: measured (docs/log.md)
+PREFETCHED = 512  # bytes of a head, at most, for the next keys to be fetched meanwhile
 HYPOTHESES = 16  # of a slot that a program has together
 TOGETHER = 4  # hypotheses that a program has together where each has a past of its own …
 POSITIONS = 16  # … and the positions it looks at together, at most …
@@ -233,5 +233,5 @@ def tiling(k: Tensor, v: Tensor) -> dict[str, Any]:
     return {
         "DK": d_k, "DV": d_v, "PK": tile(d_k), "PV": tile(d_v), "KEYS": KEYS,
         "EXACT": "ieee" if k.dtype == torch.float32 else "tf32",
-        "num_warps": max(1, min(4, head_bytes // 128)), "num_stages": 3 if head_bytes <= AHEAD else 1,
+        "num_warps": max(1, min(4, head_bytes // 128)), "num_stages": 3 if head_bytes <= PREFETCHED else 1,
     }  # fmt: skip
