@@ -54,6 +54,7 @@ class NumbersConfig(HeldOutConfig):
     smallest: int = 1
     largest: int = 10
     highest: float = 100.0
+    shared_size: bool = False  # the sets of a training batch have one size, as where there are no masks
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -27,7 +27,7 @@ class MaxRegressionTask(SetTask[MaxRegressionRecipe]):
 
     def source(self, split: str) -> Numbers:
         data = self.recipe.data
-        return Numbers(data.smallest, data.largest, data.highest)
+        return Numbers(data.smallest, data.largest, data.highest, data.shared_size and split == "train")
 
     def losses(self, output: Tensor, batch: SetBatch) -> Tensor:
         return (output[:, 0, 0] - batch.target).abs()

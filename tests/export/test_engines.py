@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import regard
 from regard.config import DecodeConfig, resolve
@@ -24,6 +26,7 @@ from regard.errors import RegardError
 from regard.export.check import SCORES, check
 from regard.export.choice import open_translator
 from regard.export.engines import Ctranslate2Engine, Settings, TorchEngine, open_engine
+from regard.export.engines.ctranslate2 import even
 from regard.export.formats import export
 from regard.export.runs import write_run
 from regard.training.checkpoint import weights
@@ -274,3 +277,12 @@ def test_an_engine_refuses_by_name_what_it_does_not_know() -> None:
     assert refusals(TorchEngine.honours, request) == refusals(Ctranslate2Engine.honours, request) == []
     assert refusals(frozenset(("beam_size",)), request) == ["decode.extra_length = 3"]
     assert refusals(frozenset(("beam_size",)), DecodeConfig()) == []
+
+
+@given(count=st.integers(1, 500), batch=st.integers(1, 70), workers=st.integers(1, 5))
+def test_batches_fall_evenly_to_workers(count: int, batch: int, workers: int) -> None:
+    size = even(count, batch, workers)
+    assert size <= batch
+    most = -(-(-(-count // size)) // workers)  # batches that a worker gets
+    assert (most - 1) * workers * batch < count  # no more than there must be
+    assert size * workers * most < count + workers * most  # and none is larger than its share

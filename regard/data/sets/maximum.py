@@ -16,6 +16,7 @@ class Numbers:
     smallest: int
     largest: int
     highest: float
+    shared_size: bool = False  # of all sets of a block
     count: None = None
     fingerprint: str = ""
 
@@ -24,7 +25,7 @@ class Numbers:
         return f"sets of {self.smallest} to {self.largest} numbers without end"
 
     def draw(self, chance: np.random.Generator, numbers: np.ndarray) -> Sets:
-        sizes = sizes_between(chance, self.smallest, self.largest, len(numbers))
+        sizes = sizes_between(chance, self.smallest, self.largest, len(numbers), self.shared_size)
         x = chance.random((len(numbers), self.largest), dtype=np.float32) * np.float32(self.highest)
         x *= present(sizes, self.largest)  # none is negative, so padding is never the maximum
         return Sets(x[..., None], sizes, x.max(axis=1))

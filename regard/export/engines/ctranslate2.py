@@ -69,8 +69,8 @@ class Ctranslate2Engine(Exported):
         a source's own, and an output came so far, the source is searched again with its like."""
         self.check_lengths(sources)
         limits = [self.limit(source, config) for source in sources]
-        width, share = max(config.beam_size, n_best), -(-len(sources) // self.settings.inter_threads)
-        batch = max(1, min(config.batch_sentences, share))
+        width = max(config.beam_size, n_best)
+        batch = even(len(sources), config.batch_sentences, self.settings.inter_threads)
         groups = in_order_of_length([len(source) for source in sources], batch)
         found: list[list[Found]] = [[] for _ in sources]
         beyond, done = set(), 0
@@ -132,3 +132,9 @@ class Ctranslate2Engine(Exported):
             ([self.numbers[piece] for piece in pieces], score * len(pieces) ** length_penalty)
             for pieces, score in zip(answer.hypotheses, answer.scores, strict=True)
         ]
+
+
+def even(count: int, batch: int, workers: int) -> int:
+    """The largest batch, up to `batch`, with which as many batches fall to each worker."""
+    rounds = max(1, -(-count // (batch * workers)))
+    return max(1, -(-count // (rounds * workers)))
