@@ -4,7 +4,8 @@ Matrix products of other shapes, batches or programs round differently, so that 
 probability may change places. The *margin* of a difference is how far apart the model, fed with both outputs, finds
 them. Greedy search chooses a token at a time, so its margin is that of the first that differs. A beam drops beginnings
 by their log-probability and ranks whole outputs by score, so its margin is the closest that the two come: beginnings of
-equal length, or the whole, whose scores are brought back to log-probabilities.
+equal length, or the whole, whose scores are brought back to log-probabilities. A beam may also part at a tie with a
+third hypothesis, which neither output shows; then the margin is larger than what decided, never smaller.
 """
 
 from __future__ import annotations

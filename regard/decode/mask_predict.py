@@ -171,7 +171,7 @@ class MaskPredictor(Translator):
     def begins_early(self, config: DecodeConfig) -> bool:
         return False
 
-    def margin(self, ours: Translation, theirs: Translation) -> float:
+    def margin(self, ours: Translation, theirs: Translation, beam_size: int) -> float:
         """Of whole ones: which token was written when, nobody knows afterwards."""
         return abs(ours.log_prob - theirs.log_prob)
 

@@ -93,20 +93,21 @@ class Verifier:
     differing: list[str] = field(default_factory=list)
     defects: int = 0
 
-    def check(self, first: int, together: list[list[Translation]], alone: list[list[Translation]]) -> None:
-        """first: the number of the first sentence, from 0"""
+    def check(
+        self, first: int, together: list[list[Translation]], alone: list[list[Translation]], beam_size: int
+    ) -> None:
+        """first: the number of the first sentence, from 0   beam_size: the width of both searches"""
         for number, ((ours, *_), (theirs, *_)) in enumerate(zip(together, alone, strict=True), start=first + 1):
             self.total += 1
             if ours.target_tokens != theirs.target_tokens:
-                gap = self.model.margin(ours, theirs)
+                gap = self.model.margin(ours, theirs, beam_size)
                 self.defects += not gap < MARGIN
                 self.differing.append(f"line {number}: {ours.text!r} or {theirs.text!r}, margin {gap:.1e}")
 
     def summary(self) -> str:
         head = f"{len(self.differing)} of {self.total} translations depend on the batch"
-        return "\n".join(
-            [head + (f", {self.defects} beyond the margin {MARGIN:g}" if self.differing else ""), *self.differing]
-        )
+        beyond = f", {self.defects} by more than rounding (a margin of {MARGIN:g})" if self.differing else ""
+        return "\n".join([head + beyond, *self.differing])
 
 
 @dataclass
@@ -180,7 +181,9 @@ class LineTranslator:
                 self.remark(f"line {number}: its last {best.cut} tokens are beyond the model's positions and were cut")
         self.calls.count([best for best, *_ in found])
         if self.verifier:
-            self.verifier.check(first, found, search(batch_sentences=1))
+            widened = bool(self.asked.glossary.entries)  # for phrases that must come out
+            beam_size = max(self.model.config.beam_size, self.style.n_best) + widened
+            self.verifier.check(first, found, search(batch_sentences=1), beam_size)
         every = [one for best in found for one in best]
         links = iter([pharaoh(one) for one in self.model.align(every)] if self.alignments else [])
         return [self.style.show(first + i, best, [*islice(links, len(best))]) for i, best in enumerate(found)]

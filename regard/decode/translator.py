@@ -7,12 +7,14 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import replace
 from functools import cache, partial
 from operator import attrgetter
 from typing import Any, ClassVar, TypeVar, overload
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from regard.config import FOREIGN, DecodeConfig, foreign, read_section
 from regard.data.tokenizer import BOS, EOS, PAD, UNK, TokenizerPair
@@ -280,11 +282,16 @@ class Translator(Looking):
         """A model in the middle of producing sequences."""
         return step_of(model, sources, beam, watched)
 
+    def settled(self, precision: str) -> str:
+        """What `auto` is here."""
+        if precision != "auto":
+            return precision
+        half = self.device.type == "cuda" and all(model.bears_half for model in (self.model, *self.partners))
+        return "bfloat16" if half else "float32"
+
     def networks(self, precision: str) -> list[EncoderDecoder]:
         """The models in the precision that is asked for. Their weights must not change afterwards."""
-        if precision == "auto":
-            half = self.device.type == "cuda" and all(model.bears_half for model in (self.model, *self.partners))
-            precision = "bfloat16" if half else "float32"
+        precision = self.settled(precision)
         if precision not in self.in_precision:
             models, kind = [self.model, *self.partners], getattr(torch, precision)
             same = all(parameter.dtype == kind for model in models for parameter in model.parameters())
@@ -343,11 +350,19 @@ class Translator(Looking):
             )
         return TransformerBlockStep(transformer, heads, sources)
 
-    def margin(self, ours: Translation, theirs: Translation) -> float:
-        """How close two translations of one sentence were: of whole ones, where more than the model decides."""
-        if self.engine or self.partners or self.config.sample:
+    def margin(self, ours: Translation, theirs: Translation, beam_size: int) -> float:
+        """The margin (`regard.decode.margins`) of two translations of a sentence by searches of this width. Where an
+        engine, other models, the coverage of the source or chance decide too, how far their log-probabilities are
+        apart."""
+        if self.engine or self.partners or self.config.coverage_penalty or self.config.sample:
             return abs(ours.log_prob - theirs.log_prob)
-        return margin(self, ours.source_tokens, ours.target_tokens, theirs.target_tokens, self.config)
+        config = replace(self.config, beam_size=beam_size)
+        return margin(self, ours.source_tokens, ours.target_tokens, theirs.target_tokens, config)
+
+    def feed(self, sources: list[list[int]], targets: list[list[int]]) -> Tensor:
+        if self.device.type == "meta":
+            raise RegardError(f"{self.name} has no weights for torch: attention and alignments need the run itself.")
+        return super().feed(sources, targets)
 
     @property
     def longest(self) -> int:

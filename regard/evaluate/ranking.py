@@ -6,9 +6,10 @@ import numpy as np
 
 
 def auroc(scores: np.ndarray, positive: np.ndarray) -> float:
-    """The chance that a positive scores higher than a negative, ties counted half; NaN where one kind is missing."""
+    """The chance that a positive scores higher than a negative, ties counted half; NaN where one kind is missing, or a
+    score is NaN."""
     n_positive, n_negative = int(positive.sum()), int((~positive).sum())
-    if not n_positive or not n_negative:
+    if not n_positive or not n_negative or np.isnan(scores).any():
         return float("nan")
     _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
     ranks = np.cumsum(counts) - (counts - 1) / 2  # the mean rank of each value, from 1
@@ -17,8 +18,9 @@ def auroc(scores: np.ndarray, positive: np.ndarray) -> float:
 
 
 def average_precision(scores: np.ndarray, positive: np.ndarray) -> float:
-    """Σ (recall step) · precision over the thresholds, as scikit-learn has it; NaN where nothing is positive."""
-    if not positive.any():
+    """Σ (recall step) · precision over the thresholds, as scikit-learn has it; NaN where nothing is positive, or a
+    score is NaN."""
+    if not positive.any() or np.isnan(scores).any():
         return float("nan")
     order = np.argsort(-scores, kind="stable")
     found, ranked = np.cumsum(positive[order]), scores[order]

@@ -6,6 +6,7 @@ paper's figures are set beside ours.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -110,8 +111,10 @@ def verdicts(
         holds = all(better(values[a].mean) < better(values[b].mean) for a, b in steps)
         seeds = min(values[row].n for row in ordering.rows)
         clear = all(apart(values[a], values[b]) for a, b in steps)
+        told = not any(math.isnan(values[row].mean) for row in ordering.rows)
         shown = " → ".join(f"{row} {values[row].show(digits)}" for row in ordering.rows)
-        lines.append((f"{ordering.claim} ({ordering.key}: {shown})", word(holds, clear, seeds)))
+        verdict = word(holds, clear, seeds) if told else "cannot be told: a figure is no number"
+        lines.append((f"{ordering.claim} ({ordering.key}: {shown})", verdict))
     return lines
 
 
@@ -220,16 +223,15 @@ class Table:
         all in this column has no cells."""
         found, place = figures(done, column.key), self.columns.index(column)
         theirs = [papers(row, self.columns)[place] for row in self.rows]
-        ended = {each.row for each in done if each.result is not None}
-        without = "not scored" if column.of_last else "–"  # by an earlier version; a network may have no such figure
-        ours = [
-            column.show(found[row.name]) + of_some(found[row.name].n, self.count(row, done))
-            if row.name in found
-            else without
-            if row.name in ended
-            else missing
-            for row in self.rows
-        ]
+
+        def cell(row: Row) -> str:
+            if row.name in found:
+                return column.show(found[row.name]) + of_some(found[row.name].n, self.count(row, done))
+            if not self.count(row, done):
+                return missing
+            return "not scored" if column.of_last else "–"  # by an earlier version; a network may have no such figure
+
+        ours = [cell(row) for row in self.rows]
         return theirs if any(number(text) is not None for text in theirs) else [], ours
 
     def count(self, row: Row, done: Sequence[Experiment]) -> int:
@@ -237,7 +239,7 @@ class Table:
         return sum(each.row == row.name and each.result is not None for each in done)
 
     def seeds(self, done: Sequence[Experiment]) -> list[str]:
-        """The same for every row, as a column."""
+        """A column: how many runs of each row have ended."""
         return [str(self.count(row, done) or "") for row in self.rows]
 
     def markdown(self, done: Sequence[Experiment]) -> str:
@@ -275,7 +277,7 @@ class Table:
 
 
 def of_some(n: int, seeds: int) -> str:
-    """What is said of a figure that some runs lack, since an earlier version of theirs did not score it."""
+    """Of how many runs a figure is, where an earlier version made some without it."""
     return f" (of {n})" if n < seeds else ""
 
 

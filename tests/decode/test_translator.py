@@ -16,7 +16,6 @@ import torch
 import regard
 from regard.data.corpus import Corpus
 from regard.decode.alignment import pharaoh
-from regard.decode.margins import margin, token_log_probs
 from regard.decode.phrases import edged
 from regard.decode.recorded import BENCHES
 from regard.decode.request import Request, Translation
@@ -178,10 +177,10 @@ def test_the_verifier_finds_nothing_here_and_something_when_a_batch_lies(
 ) -> None:
     together, alone = translator.search(sentences[:20]), translator.search(sentences[:20], batch_sentences=1)
     honest, misled = Verifier(translator), Verifier(translator)
-    honest.check(0, together, alone)
+    honest.check(0, together, alone, 4)
     assert honest.summary().startswith("0 of 20")
     lie = [together[0][0]._replace(target_tokens=together[1][0].target_tokens)]
-    misled.check(0, [lie, *together[1:]], alone)
+    misled.check(0, [lie, *together[1:]], alone, 4)
     assert misled.defects == 1
     assert "line 1:" in misled.summary()
 
@@ -189,9 +188,9 @@ def test_the_verifier_finds_nothing_here_and_something_when_a_batch_lies(
 def test_a_margin_that_is_no_number_is_a_defect(
     translator: Translator, sentences: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(translator, "margin", lambda ours, theirs: float("nan"))
+    monkeypatch.setattr(translator, "margin", lambda ours, theirs, beam_size: float("nan"))
     found, verifier = translator.search(sentences[:2]), Verifier(translator)
-    verifier.check(0, found, found[::-1])
+    verifier.check(0, found, found[::-1], 4)
     assert verifier.defects == 2
 
 
@@ -203,20 +202,6 @@ def test_sentences_are_verified_with_what_is_asked_of_them(translator: Translato
     plain = LineTranslator(translator, LineFormat())
     assert lines(0, sentences[:5]) != plain(0, sentences[:5])
     assert verifier.summary() == "0 of 5 translations depend on the batch"
-
-
-def test_two_outputs_that_part_at_a_tie_have_no_margin_in_greedy_search(
-    translator: Translator, sentences: list[str]
-) -> None:
-    """However differently they go on: a beam would compare the wholes."""
-    (best,) = translator.search(sentences[:1], beam_size=1)[0]
-    other = [*best.target_tokens[:-1], *best.target_tokens[:3]]  # parts at the end symbol
-    greedy, beam = (translator.options(beam_size=size) for size in (1, 4))
-    at = token_log_probs(translator, best.source_tokens, best.target_tokens)[len(best.target_tokens) - 1]
-    there = token_log_probs(translator, best.source_tokens, other)[len(best.target_tokens) - 1]
-    apart = margin(translator, best.source_tokens, best.target_tokens, other, greedy)
-    assert apart == pytest.approx(abs(float(at - there)), abs=1e-5)
-    assert margin(translator, best.source_tokens, best.target_tokens, other, beam) <= apart + 1e-9
 
 
 def test_a_sentence_beyond_learned_positions_is_cut_and_said_so(

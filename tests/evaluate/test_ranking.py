@@ -29,6 +29,12 @@ def test_nothing_to_find_is_not_a_number() -> None:
     assert math.isnan(average_precision(np.ones(3), np.zeros(3, dtype=bool)))
 
 
+def test_a_score_that_is_no_number_makes_no_area() -> None:
+    scores, positive = np.array([0.1, np.nan, 0.3, 0.2]), np.array([False, True, False, True])
+    assert math.isnan(auroc(scores, positive))
+    assert math.isnan(average_precision(scores, positive))
+
+
 def test_scikit_learn_agrees() -> None:
     metrics = pytest.importorskip("sklearn.metrics")
     chance = np.random.default_rng(1)

@@ -280,9 +280,18 @@ def test_an_engine_refuses_by_name_what_it_does_not_know() -> None:
 
 
 @given(count=st.integers(1, 500), batch=st.integers(1, 70), workers=st.integers(1, 5))
-def test_batches_fall_evenly_to_workers(count: int, batch: int, workers: int) -> None:
+def test_even_batches_are_the_smallest_that_give_no_worker_more_of_them(count: int, batch: int, workers: int) -> None:
+    def rounds(size: int) -> int:
+        batches = len(range(0, count, size))
+        return len(range(0, batches, workers))
+
     size = even(count, batch, workers)
-    assert size <= batch
-    most = -(-(-(-count // size)) // workers)  # batches that a worker gets
-    assert (most - 1) * workers * batch < count  # no more than there must be
-    assert size * workers * most < count + workers * most  # and none is larger than its share
+    assert 1 <= size <= batch
+    assert rounds(size) == rounds(batch)
+    assert size == 1 or rounds(size - 1) > rounds(batch)
+
+
+def test_no_worker_is_left_without_work() -> None:
+    assert even(192, 64, 2) == 48
+    assert even(100, 64, 1) == 50
+    assert even(3, 64, 2) == 2

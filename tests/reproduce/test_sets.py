@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from functools import partial
 from pathlib import Path
 
@@ -97,6 +98,13 @@ def test_the_papers_rand_indices_are_of_other_data_and_left_out(tmp_path: Path) 
 def test_a_table_that_no_paper_has_says_nothing_of_a_papers_steps(tmp_path: Path) -> None:
     done = written(KEYCHAIN, tmp_path, {"SAB+PMA, any": {"accuracy": 1.0}})
     assert KEYCHAIN.remarks(done) == ["Trained for 5,000 steps.", *KEYCHAIN.notes]
+
+
+def test_a_figure_that_is_no_number_settles_no_claim(tmp_path: Path) -> None:
+    found = {"rFF+Pool (mean)": {"mae": 0.3}, "SAB+PMA": {"mae": math.nan}, "rFF+Pool (max)": {"mae": 0.1}}
+    ((claim, verdict),) = MAX.verdicts(written(MAX, tmp_path, found))
+    assert "SAB+PMA nan" in claim
+    assert verdict == "cannot be told: a figure is no number"
 
 
 def test_a_broken_order_and_a_shorter_schedule_are_said(tmp_path: Path) -> None:

@@ -63,6 +63,18 @@ def test_max_pooling_learns_the_maximum() -> None:
     assert found == pytest.approx(80.0, abs=12.0)
 
 
+def test_training_batches_may_share_a_size_and_held_out_sets_have_their_own() -> None:
+    shared, own = (task_of(MaxRegressionTask, "max_regression", data={"shared_size": yes}) for yes in (True, False))
+    batches = [shared.order.numbers(index) for index in range(100)]
+    sizes = [set(shared.stream("train").take(numbers).sizes.tolist()) for numbers in batches]
+    assert all(len(each) == 1 for each in sizes)
+    assert set().union(*sizes) == set(range(1, 11))
+    for split in ("valid", "test"):
+        held_out, plain = (task.stream(split).take(np.arange(50)) for task in (shared, own))
+        assert len(set(held_out.sizes.tolist())) > 1
+        assert np.array_equal(held_out.elements, plain.elements)
+
+
 def test_attention_learns_the_centres_of_clusters() -> None:
     task = task_of(
         ClusteringTask,

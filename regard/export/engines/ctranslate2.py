@@ -135,6 +135,7 @@ class Ctranslate2Engine(Exported):
 
 
 def even(count: int, batch: int, workers: int) -> int:
-    """The largest batch, up to `batch`, with which as many batches fall to each worker."""
+    """The smallest batch with which no worker has more batches than with `batch`: the last round is as full as the
+    others."""
     rounds = max(1, -(-count // (batch * workers)))
     return max(1, -(-count // (rounds * workers)))

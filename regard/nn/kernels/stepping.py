@@ -28,7 +28,7 @@ from torch import Tensor
 
 from regard.nn.kernels.attention import tile
 
-KEYS = 16  # of a source, or of a block's past, that a program looks at together: measured (docs/log.md)
+KEYS = 16  # of a source, or of a block's past, that a program looks at together: measured of sources (docs/log.md)
 PREFETCHED = 512  # bytes of a head, at most, for the next keys to be fetched meanwhile
 HYPOTHESES = 16  # of a slot that a program has together
 TOGETHER = 4  # hypotheses that a program has together where each has a past of its own …

@@ -118,15 +118,16 @@ def test_hypotheses_of_a_slot_share_its_source(beam: int, d_k: int, d_v: int, dt
 
 
 @pytest.mark.parametrize(("d_k", "d_v"), [(300, 20), (20, 300)])
-def test_wide_heads_look_at_fewer_keys_together(d_k: int, d_v: int) -> None:
+def test_wide_heads_read_a_source_of_several_tiles(d_k: int, d_v: int) -> None:
     torch.manual_seed(0)
-    q, k, v = torch.randn(3, d_k), torch.randn(1, 1, KEYS, d_k), torch.randn(1, 1, KEYS, d_v)
-    context = memory_attention(q, k, v, torch.tensor([KEYS - 3]), 3)
+    S = 3 * KEYS
+    q, k, v = torch.randn(3, d_k), torch.randn(1, 1, S, d_k), torch.randn(1, 1, S, d_v)
+    context = memory_attention(q, k, v, torch.tensor([S - 3]), 3)
     expected = attend(q[None].double(), k[0, :, :-3].double(), v[0, :, :-3].double(), None)[0]
     torch.testing.assert_close(context.double(), expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(("V", "k"), [(300, 2), (5_000, 8), (129, 5)])
+@pytest.mark.parametrize(("V", "k"), [(300, 2), (5_000, 8), (129, 5), (300, 1), (208, 1)])
 def test_ranking_is_topk_and_logsumexp(V: int, k: int) -> None:
     torch.manual_seed(0)
     logits = 3 * torch.randn(2, 2, V)
