@@ -15,7 +15,6 @@ import json
 import random
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -114,26 +113,20 @@ def ways(
         yield found
 
 
-def timed(way: Way, sources: list[list[int]], beam: str) -> tuple[list[Hypothesis], float]:
-    began = time.perf_counter()
-    found = way(sources, search_for(beam))
-    return found, time.perf_counter() - began
-
-
 @torch.inference_mode()
-def measured(
+def compared(
     translator: Translator, sentences: Sequence[str], others: dict[str, Way], say: Callable[[str], None]
 ) -> dict[str, list[Comparison]]:
     """Every way beside one sentence at a time: by name, for each search."""
     lines, sources = sentences_of(translator, sentences)
     found: dict[str, list[Comparison]] = {name: [] for name in others}
-    for beam in SEARCHES:
-        alone, took = timed(partial(in_batches, translator, 1), sources, beam)
+    for name_of_search in SEARCHES:
+        config = search_for(name_of_search)
+        alone = in_batches(translator, 1, sources, config)
         for name, way in others.items():
-            there, theirs_took = timed(way, sources, beam)
-            differences, apart = compare(translator, sources, alone, there, lines, search_for(beam))
-            found[name].append(Comparison(beam, len(lines), (took, theirs_took), differences, apart, {}))
-            say(f"{beam}, {name}: {theirs_took:.0f} s, {len(differences)} of {len(lines):,} differ")
+            differences, apart = compare(translator, sources, alone, way(sources, config), lines, config)
+            found[name].append(Comparison(name_of_search, len(lines), differences, apart))
+            say(f"{name_of_search}, {name}: {len(differences)} of {len(lines):,} differ")
     return found
 
 
@@ -166,7 +159,7 @@ def main() -> None:
     translator = regard.load(arguments.run, arguments.weights, "cpu")
     sentences, _ = text(arguments.run, arguments.source, arguments.sentences)
     with ways(arguments.run, arguments.weights, translator, arguments.batches, arguments.formats) as others:
-        found = measured(translator, sentences, others, lambda line: print(line, file=sys.stderr))
+        found = compared(translator, sentences, others, lambda line: print(line, file=sys.stderr))
     print(table(found))
     if arguments.out:
         arguments.out.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -56,15 +56,16 @@ class Comparison:
 
     search: str
     sentences: int
-    seconds: tuple[float, float]  # ours, theirs
     differences: list[Difference]
     scores: float  # the largest difference in log-probability between equal outputs, a token
-    quality: dict[str, float]  # of a quantised model
+    seconds: tuple[float, float] = (math.nan, math.nan)  # ours, theirs, where they were timed
+    quality: dict[str, float] = field(default_factory=dict)  # of a quantised model
 
     def plain(self) -> dict[str, Any]:
         """For JSON, which has numbers alone."""
         differences = [{**asdict(one), "margin": finite(one.margin)} for one in self.differences]
-        return {**asdict(self), "differences": differences, "scores": finite(self.scores)}
+        seconds = [finite(taken) for taken in self.seconds]
+        return {**asdict(self), "differences": differences, "scores": finite(self.scores), "seconds": seconds}
 
     @property
     def exact(self) -> bool:
@@ -151,7 +152,7 @@ def check(
         if exported.quantization != "float32":
             quality = compare_texts(translator, here, there, [references[i] for i in lines] if references else None)
         differences, scores = compare(translator, sources, here, there, lines, search_for(search))
-        comparisons.append(Comparison(search, len(lines), (ours_took, theirs_took), differences, scores, quality))
+        comparisons.append(Comparison(search, len(lines), differences, scores, (ours_took, theirs_took), quality))
     size = sum(tensor.numel() * tensor.itemsize for tensor in weights(translator.model).values())
     instead = engine.instead if isinstance(engine, Ctranslate2Engine) else ""
     sizes = size, size_on_disk(exported.folder)

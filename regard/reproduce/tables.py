@@ -14,7 +14,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any, Protocol, TypeVar
 
-from regard.config import Recipe, resolve
+from regard.config import Recipe, flatten, resolve, to_dict
 from regard.errors import RegardError, nearest
 from regard.reproduce.experiments import Experiment, Figure, figures, finished, run_of
 from regard.view import table_png
@@ -207,12 +207,29 @@ class Table:
 
     def remarks(self, done: Sequence[Experiment]) -> list[str]:
         """What a reader of the table must know: the schedule, departures, and what all rows have in common."""
-        lines = schedules(self.paper_steps, done)
+        lines = [*schedules(self.paper_steps, done), *self.otherwise(done)]
         for key, paper in self.beside.items():
             found = list(figures(done, key).values())
             if found:
                 lines.append(f"{key.replace('_', ' ')} on the same sets: {found[0].mean:.4f} (paper {paper}).")
         return [*lines, *self.notes]
+
+    def otherwise(self, done: Sequence[Experiment]) -> list[str]:
+        """What `--set` made of finished rows beside their schedule: a table must not hide it."""
+        changed: dict[str, dict[str, None]] = {}
+        rows = {row.name: row for row in self.rows}
+        for each in done:
+            if each.result is None:
+                continue
+            plain = flatten(to_dict(self.recipe_of(rows[each.row], each.seed, {})))
+            for key, value in flatten(to_dict(each.recipe)).items():
+                if plain.get(key) != value and key not in (*each.recipe.PLACES, "train.steps"):
+                    changed.setdefault(f"{key} = {value} (as shipped: {plain.get(key)})", {})[each.row] = None
+        everywhere = len({each.row for each in done if each.result is not None})
+        return [
+            f"{'All rows' if len(names) == everywhere else ', '.join(names)}: {change}."
+            for change, names in changed.items()
+        ]
 
     def label(self, row: Row) -> str:
         """Of a row in Markdown."""

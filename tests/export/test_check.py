@@ -48,7 +48,7 @@ def test_a_weight_changed_so_little_that_all_tokens_stay_is_refused_by_its_score
 def test_a_difference_passes_only_within_the_margin_and_the_share() -> None:
     def report(margins: list[float], sentences: int = 1000, scores: float = 0.0) -> Report:
         differences = [Difference(i, "a", "b", margin) for i, margin in enumerate(margins)]
-        return Report("onnx", "float32", (1, 1), [Comparison("greedy", sentences, (1, 1), differences, scores, {})])
+        return Report("onnx", "float32", (1, 1), [Comparison("greedy", sentences, differences, scores)])
 
     assert report([]).passed
     assert report([9e-5, 1e-6]).passed  # two of a thousand, both within
@@ -68,7 +68,7 @@ def test_a_score_that_is_no_number_passes_nowhere(trained: Path, sentences: list
     theirs = [Hypothesis([7, EOS], float("nan") if i == bad else -1.0, -1.0) for i in range(3)]
     sources = translator.tokenizers.source.encode(sentences[:3])
     differences, apart = compare(translator, sources, ours, theirs, [0, 1, 2], search_for("greedy"))
-    assert not Comparison("greedy", 3, (1, 1), differences, apart, {}).exact
+    assert not Comparison("greedy", 3, differences, apart).exact
 
 
 def test_differences_are_told_by_their_lines(trained: Path, sentences: list[str]) -> None:
@@ -98,7 +98,7 @@ def test_fewer_bits_are_measured_against_float32_and_references(
 
 
 def test_a_ruined_quantised_model_is_refused() -> None:
-    comparison = Comparison("greedy", 10, (1, 1), [], 0.0, {"BLEU to float32": 1.0, "chrF to float32": 12.0})
+    comparison = Comparison("greedy", 10, [], 0.0, quality={"BLEU to float32": 1.0, "chrF to float32": 12.0})
     assert not Report("ctranslate2", "int8", (1, 1), [comparison]).passed
 
 

@@ -100,6 +100,20 @@ def test_a_table_that_no_paper_has_says_nothing_of_a_papers_steps(tmp_path: Path
     assert KEYCHAIN.remarks(done) == ["Trained for 5,000 steps.", *KEYCHAIN.notes]
 
 
+def test_a_table_says_what_its_rows_were_given(tmp_path: Path) -> None:
+    """Or a row named after attention may stand for a network without."""
+    given = {"model.encoder": "rff", "data.test_sets": 200}
+    for each in (MAX.experiments(tmp_path, MAX.rows[3:], 1, given), MAX.experiments(tmp_path, MAX.rows[:1], 1, {})):
+        each[0].run.mkdir()
+        result = {"measured": {"mae": 1.0}, "recipe": to_dict(each[0].recipe)}
+        (each[0].run / "result.json").write_text(json.dumps(result))
+    assert MAX.remarks(MAX.finished(tmp_path)) == [
+        "Trained for 20,000 steps, as in the paper.",
+        "SAB+PMA: model.encoder = rff (as shipped: sab).",
+        "SAB+PMA: data.test_sets = 200 (as shipped: 10000).",
+    ]
+
+
 def test_a_figure_that_is_no_number_settles_no_claim(tmp_path: Path) -> None:
     found = {"rFF+Pool (mean)": {"mae": 0.3}, "SAB+PMA": {"mae": math.nan}, "rFF+Pool (max)": {"mae": 0.1}}
     ((claim, verdict),) = MAX.verdicts(written(MAX, tmp_path, found))
