@@ -184,7 +184,7 @@ def test_what_an_engine_cannot_honour_is_refused_or_left_to_torch(run: Path, exp
             (exported, {"engine": "ctranslate2"}),
             (run, {"quantization": "int8"}),
         ):
-            with pytest.raises(RegardError, match=f"cannot honour {words}: give the run and use --engine torch"):
+            with pytest.raises(RegardError, match=f"cannot honour {words}: .*torch translates"):
                 open_translator(path, settings=SETTINGS, **asked, **more)  # type: ignore[arg-type]
     assert open_translator(tmp_path / "away", settings=SETTINGS).config == DecodeConfig()
 
@@ -361,6 +361,8 @@ def test_options_that_would_do_nothing_are_refused(run: Path, tmp_path: Path) ->
         (("--sample", "--beam", "8"), "--sample draws and --beam searches"),
         (("--compute-type", "int8"), "--compute-type int8 is for CTranslate2"),
         (("--blockwise", "--beam", "2"), "decode.beam_size = 1, not 2 (--beam 1)"),
+        (("--forbid", ""), "--forbid is empty"),
+        (("--unmet", "skip"), "choose stop or free"),
     ):
         refused = call_here(run, "-i", tmp_path / "in.txt", *arguments)
         assert isinstance(refused.exception, RegardError), arguments
@@ -382,6 +384,48 @@ def test_ctrl_c_in_a_job_says_how_many_lines_are_kept(run: Path, tmp_path: Path,
     found = re.search(r"interrupted\. ([\d,]+) lines are kept: the same command goes on there\.", errors.decode())
     assert found
     assert int(found[1].replace(",", "")) in (20 * (records(journal) - 1), 20 * (records(journal) - 2))
+
+
+def test_a_line_whose_demands_contradict_one_another_is_named_and_can_be_left_free(run: Path, tmp_path: Path) -> None:
+    source, prefixes, output = (tmp_path / name for name in ("in.txt", "prefixes.txt", "out.txt"))
+    source.write_text("b c\nc d\nd b c\nc b\n", encoding="utf-8")
+    prefixes.write_text("\n\na d\n\n", encoding="utf-8")
+    asked = ("-i", source, "-o", output, "--chunk", "2", "--prefixes", prefixes, "--forbid", "a")
+    stopped = call_here(run, *asked)
+    assert isinstance(stopped.exception, RegardError)
+    assert str(stopped.exception).startswith("line 3: No translation of 'd b c' is all that is asked of it")
+    done = call(run, *asked, "--unmet", "free")
+    assert done.returncode == 0, done.stderr
+    assert "Going on after line 2." in done.stderr
+    assert "line 3: what is asked contradicts itself; translated without it" in done.stderr
+    assert len(output.read_text().splitlines()) == 4
+    assert output.read_text().splitlines()[2] == regard.load(run).translate("d b c")
+
+
+def test_several_lines_without_a_translation_are_counted(run: Path) -> None:
+    lines = LineTranslator(regard.load(run), LineFormat(), asked=Asked(forbidden=("a",), prefix="a d"))
+    with pytest.raises(RegardError, match=r"line 11: .*'b c' \(and 2 other sentences\)"):
+        lines(10, ["b c", "c d", "", "d"])
+
+
+def test_any_key_of_decode_can_be_set(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a b c d e f\n", encoding="utf-8")
+    cut = call_here(run, "-i", tmp_path / "in.txt", "--set", "decode.max_source=4", "--set", "decode.beam_size=1")
+    assert cut.exit_code == 0
+    assert "line 1: its last 6 tokens are more than the model reads and were cut off" in cut.stderr
+    for pair, words in (("train.steps=4", "the keys of [decode] can be set"), ("decode.beam_sise=1", "did you mean")):
+        refused = call_here(run, "-i", tmp_path / "in.txt", "--set", pair)
+        assert words in str(refused.exception)
+
+
+def test_an_altered_export_of_a_run_is_refused_until_it_is_trained_further(run: Path, tmp_path: Path) -> None:
+    with export(run, "safetensors", tmp_path / "out"):
+        pass
+    open_translator(tmp_path / "out", settings=SETTINGS, device="cpu")
+    recipe = tmp_path / "out" / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace("beam_size = 4", "beam_size = 2"))
+    with pytest.raises(RegardError, match=r"recipe\.toml is missing or not the one that was exported"):
+        open_translator(tmp_path / "out", settings=SETTINGS, device="cpu")
 
 
 def test_a_job_with_other_phrases_is_another_job(run: Path, tmp_path: Path, sentences: list[str]) -> None:

@@ -38,6 +38,7 @@ def import_(
         raise RegardError(f"There is no format {source}{nearest(source, FORMATS)}: choose {' or '.join(FORMATS)}.")
     if not folder.exists():
         raise RegardError(f"There is no {folder}.")
+    look_at_export(folder, source)
     if tokenizer and source != "fairseq":
         raise RegardError("--tokenizer is for fairseq; a MarianMT folder has its own.")
     if source == "fairseq":
@@ -48,3 +49,17 @@ def import_(
         f"Made {made.path} of {folder}: {recipe.model.n_layers} layers of {recipe.model.d_model}, "
         f"{recipe.tokenizer.vocab_size:,} subwords. Translate with: regard translate {made.path}"
     )
+
+
+def look_at_export(folder: Path, source: str) -> None:
+    """What is to be said of a folder that `regard export` has made. Another program may have trained it further."""
+    from regard.export.manifest import Manifest
+    from regard.training.run import MANIFEST
+
+    if not (folder / MANIFEST).is_file():
+        return
+    manifest = Manifest.open(folder)
+    if manifest.format != source:
+        raise RegardError(f"{folder} is an export in the format {manifest.format}, not {source}.")
+    for path in manifest.altered(folder):
+        warn(f"{path} is not the one that was exported: taken as it is.")

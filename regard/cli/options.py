@@ -32,6 +32,20 @@ Sets = Annotated[
         help="Change a recipe key, e.g. train.steps=500; files are those of the current folder. Repeatable.",
     ),
 ]
+SEARCH, PHRASES, DRAWING = "Search", "Prefixes and phrases", "Drawing instead of searching"
+DecodeSets = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="decode.KEY=VALUE", help="Any key of the recipe's [decode]. Repeatable."),
+]
+Unmet = Annotated[
+    str,
+    typer.Option(
+        "--unmet",
+        metavar="stop|free",
+        rich_help_panel=PHRASES,
+        help="A line of which no translation is all that is asked: stop there, or translate it without and say so.",
+    ),
+]
 Beam = Annotated[
     int | None,
     typer.Option("--beam", min=1, help="Beam size; 1 is greedy search. Else the recipe's.", show_default=False),
@@ -40,14 +54,18 @@ Penalty = Annotated[float | None, typer.Option("--length-penalty", help="α of t
 Normalization = Annotated[
     str | None, typer.Option("--normalization", help="gnmt: ((5+|Y|)/6)^α (the paper). power: |Y|^α.")
 ]
-SEARCH, PHRASES, DRAWING = "Search", "Prefixes and phrases", "Drawing instead of searching"
 MinLength = Annotated[
     int | None,
     typer.Option("--min-length", min=0, help="Fewest tokens, the end symbol counted.", rich_help_panel=SEARCH),
 ]
 MaxLength = Annotated[
     int | None,
-    typer.Option("--max-length", min=1, help="Most tokens, the end symbol counted.", rich_help_panel=SEARCH),
+    typer.Option(
+        "--max-length",
+        min=1,
+        rich_help_panel=SEARCH,
+        help="Most tokens, the end symbol counted; an output that comes so far without it is cut off.",
+    ),
 ]
 NoRepeat = Annotated[
     int | None,
@@ -129,7 +147,8 @@ Weights = Annotated[
 ]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1 …, or auto: a GPU where there is one.")]
 Threads = Annotated[
-    int | None, typer.Option("--threads", min=1, help="CPU threads. Else torch's own choice.", show_default=False)
+    int | None,
+    typer.Option("--threads", min=1, max=1024, help="CPU threads. Else torch's own choice.", show_default=False),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 

@@ -21,6 +21,7 @@ from regard.cli.options import (
     BatchSentences,
     Beam,
     CoveragePenalty,
+    DecodeSets,
     Device,
     Forbid,
     ForbidFile,
@@ -42,6 +43,7 @@ from regard.cli.options import (
     Threads,
     TopK,
     TopP,
+    Unmet,
     Weights,
     console,
     given,
@@ -111,11 +113,13 @@ def translate(
     forbid_file: ForbidFile = None,
     prefix: PrefixText = None,
     prefixes: PrefixFile = None,
+    unmet: Unmet = "stop",
     sample: Sample = False,
     temperature: Temperature = None,
     top_k: TopK = None,
     top_p: TopP = None,
     seed: Seed = None,
+    sets: DecodeSets = None,
     weights: Weights = "auto",
     device: Device = "auto",
     threads: Threads = None,
@@ -147,7 +151,8 @@ def translate(
     from regard.data.assemble import count_lines
     from regard.decode import jobs
 
-    check(source, output, restart, verify_batch)
+    check(source, output, restart, verify_batch, unmet)
+    chosen = decode_keys(sets)
     if source and output:
         jobs.check_paths(jobs.Job(source, output), restart)  # before a model is loaded
     asked = demands(glossary, forbid, forbid_file, prefix, prefixes)
@@ -172,14 +177,14 @@ def translate(
             coverage_penalty=coverage_penalty, min_length=min_length, max_length=max_length, precision=precision,
             no_repeat_ngram=no_repeat_ngram, sample=sample or None, temperature=temperature, top_k=top_k, top_p=top_p,
             seed=seed, iterations=iterations, length_candidates=length_candidates,
-        ),
+        ) | chosen,
     )  # fmt: skip
     check_drawing(model.config.sample, beam, seed)
     if verify_batch and not model.engine and model.settled(model.config.precision) != "float32":
         raise RegardError("--verify-batch tells rounding from defects in float32 alone: add --precision float32.")
     style = LineFormat(n_best=n_best, scores=scores, as_json=as_json)
     verifier = Verifier(model) if verify_batch else None
-    lines = LineTranslator(model, style, alignments, asked, verifier, remark=warn)
+    lines = LineTranslator(model, style, alignments, asked, unmet == "free", verifier, remark=warn)
     chunk = chunk or BATCHES * model.config.batch_sentences
     if source and output:
         where = settings.device if model.engine else model.device
@@ -202,13 +207,28 @@ def translate(
             raise typer.Exit(1)
 
 
-def check(source: Path | None, output: Path | None, restart: bool, verify_batch: bool) -> None:
+def check(source: Path | None, output: Path | None, restart: bool, verify_batch: bool, unmet: str) -> None:
     if output and not source:
         raise RegardError("--output needs --input, to be read again after a kill; without it, redirect stdout.")
     if restart and not output:
         raise RegardError("--restart is for --output.")
     if verify_batch and output:
         raise RegardError("--verify-batch is for a look at a few sentences: leave --output out.")
+    if unmet not in ("stop", "free"):
+        raise RegardError(f"--unmet {unmet}: choose stop or free.")
+
+
+def decode_keys(sets: list[str] | None) -> dict[str, Any]:
+    """What `--set` says, by keys of [decode]."""
+    from regard.config.reading import parse_override
+
+    pairs = dict(parse_override(text) for text in sets or ())
+    for key in pairs:
+        if not key.startswith("decode."):
+            raise RegardError(
+                f"--set {key}: of a finished run the keys of [decode] can be set, e.g. decode.max_source."
+            )
+    return {key.removeprefix("decode."): value for key, value in pairs.items()}
 
 
 def check_drawing(sample: bool, beam: int | None, seed: int | None) -> None:
@@ -230,6 +250,8 @@ def demands(
 
     if prefix and prefixes:
         raise RegardError("--prefix and --prefixes exclude each other.")
+    if any(not phrase.strip() for phrase in forbid or ()):
+        raise RegardError("--forbid is empty: give a phrase.")
     forbidden = [*(forbid or ()), *(read_lines(forbid_file) if forbid_file else ())]
     return Asked(
         Glossary.read(glossary) if glossary else Glossary(),
@@ -317,7 +339,8 @@ def meter() -> Iterator[Meter]:
     from rich import progress as rich
 
     columns = (
-        rich.TextColumn("Translating"), rich.BarColumn(), rich.TextColumn("{task.fields[lines]:,} sentences"),
+        rich.TextColumn("Translating"), rich.BarColumn(), rich.TextColumn("{task.percentage:>3.0f}%"),
+        rich.TextColumn("{task.fields[lines]:,} sentences"),
         rich.TextColumn("{task.fields[speed]:,.1f}/s"), rich.TimeElapsedColumn(),
         rich.TextColumn("{task.fields[left]}"),
     )  # fmt: skip

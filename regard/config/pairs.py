@@ -176,6 +176,7 @@ class DecodeConfig:
     extra_length: int = 50  # at most input length + this many tokens
     min_length: int = 0
     max_length: int = 0  # 0: extra_length alone limits it
+    max_source: int = 2_048  # tokens of a source; what is beyond is cut off, with a word. As exports have positions
     no_repeat_ngram: int = 0  # so many tokens in a row never come twice; 0: they may
     sample: bool = False  # draw each token instead of searching for the best output
     temperature: float = 1.0
@@ -192,7 +193,7 @@ class DecodeConfig:
     def __post_init__(self) -> None:
         at_least(
             self, "decode", beam_size=1, extra_length=1, batch_sentences=1, coverage_penalty=0, min_length=0,
-            max_length=0, no_repeat_ngram=0, top_k=0, seed=0, iterations=1, length_candidates=1,
+            max_length=0, max_source=2, no_repeat_ngram=0, top_k=0, seed=0, iterations=1, length_candidates=1,
         )  # fmt: skip
         if self.max_length and self.min_length > self.max_length:
             raise RegardError(

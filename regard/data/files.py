@@ -24,6 +24,7 @@ from typing import IO, Any, TypeVar
 from regard.errors import RegardError
 
 PACKED = {".gz": "gzip", ".xz": "xz", ".zst": "Zstandard"}
+BEGINNINGS = {b"\x1f\x8b": ".gz", b"\xfd7zXZ": ".xz", b"\x28\xb5\x2f\xfd": ".zst"}  # of such files
 ENDINGS = ("", *PACKED)
 LONGEST_LINE = 1 << 24  # bytes
 UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # how a file begins whose every character has two bytes
@@ -76,6 +77,14 @@ def decode_lines(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[
         except UnicodeDecodeError as error:
             if number == 1 and line.startswith(UTF16):
                 raise two_bytes_each(name) from None
+            if number == 1 and (
+                packed := next((end for begin, end in BEGINNINGS.items() if line.startswith(begin)), "")
+            ):
+                raise RegardError(
+                    f"{name} is compressed by {PACKED[packed]}: give it a name that ends in {packed}."
+                ) from None
+            if b"\0" in line:
+                raise RegardError(f"{name}, line {number} has a zero byte: it is no text.") from None
             raise RegardError(
                 f"{name}, line {number}: byte {error.start + 1} is not UTF-8; convert the file, e.g. with "
                 f"{conversion()}."

@@ -59,9 +59,9 @@ class Looking:
     def start(self) -> int:
         return SYMBOLS[self.model.config.start]
 
-    def fit(self, tokens: list[int]) -> list[int]:
-        """A sentence as long as the model has positions for, the end symbol kept."""
-        longest = self.longest
+    def fit(self, tokens: list[int], config: DecodeConfig | None = None) -> list[int]:
+        """A source as long as is read, the end symbol kept: a whole book in one line would take all memory."""
+        longest = min(self.longest, (config or self.config).max_source)
         return tokens if len(tokens) <= longest else [*tokens[: longest - 1], EOS]
 
     def feed(self, sources: list[list[int]], targets: list[list[int]]) -> Tensor:

@@ -19,6 +19,7 @@ from regard.decode.ahead import Unexpected, ahead, n_bytes
 from regard.decode.state import Hypothesis
 from regard.decode.wishes import Demand, equally_wide
 from regard.errors import RegardError
+from regard.wording import counted
 
 if TYPE_CHECKING:
     from regard.decode.translator import Translator
@@ -35,8 +36,23 @@ class Translation(NamedTuple):
     log_prob: float
     source_tokens: list[int]
     target_tokens: list[int]
-    cut: int = 0  # source tokens beyond the model's positions, which it has not seen
+    cut: int = 0  # source tokens beyond the longest source, which the model has not seen
     calls: int = 0  # of the decoder, where they are not one for each token
+
+
+class Unmet(RegardError):
+    """Sentences of which no translation is all that is asked.
+
+    numbers: their places in the call   found: what there is for all sentences, nothing for these
+    """
+
+    def __init__(self, numbers: list[int], first: str, found: list[list[Any]]) -> None:
+        more = f" (and {counted(len(numbers) - 1, 'other sentence')})" if len(numbers) > 1 else ""
+        super().__init__(
+            f"No translation of {first!r}{more} is all that is asked of it: prefix, phrases, lengths and repeats "
+            "contradict one another."
+        )
+        self.numbers, self.found = numbers, found
 
 
 @dataclass
@@ -65,6 +81,8 @@ class Request:
                     self.tokenise_first(numbers)
         else:
             self.tokenise_first(range(len(self.sentences)))
+        if numbers := [i for i, best in enumerate(self.found) if not best]:
+            raise Unmet(numbers, self.sentences[numbers[0]], self.found)
         return self.found
 
     @property
@@ -89,9 +107,9 @@ class Request:
         made = translator.tokenizers.source.encode([self.sentences[i] for i in numbers])
         encoded = dict(zip(numbers, made, strict=True))
         for i, tokens in encoded.items():
-            if len(tokens) > translator.longest:
-                encoded[i] = translator.fit(tokens)
-                self.cuts[i] = len(tokens) - len(encoded[i])
+            encoded[i] = translator.fit(tokens, self.config)
+            if cut := len(tokens) - len(encoded[i]):
+                self.cuts[i] = cut
             elif len(tokens) == 1:
                 self.found[i] = [self.keep(untranslated(self.sentences[i]))]
         filled = [i for i, tokens in encoded.items() if len(tokens) > 1]
@@ -131,11 +149,6 @@ class Request:
             ]
             if len(tokens) == 1:
                 self.found[i] = [self.keep(untranslated(sentence))]
-            elif not best:
-                raise RegardError(
-                    f"No translation of {sentence!r} is all that is asked of it: prefix, phrases, lengths and repeats "
-                    "contradict one another."
-                )
 
 
 def whole(translation: Translation) -> Translation:

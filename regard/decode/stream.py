@@ -16,7 +16,7 @@ from regard.data.files import decode_lines
 from regard.decode.alignment import pharaoh
 from regard.decode.margins import MARGIN
 from regard.decode.phrases import Glossary
-from regard.decode.request import Translation
+from regard.decode.request import Translation, Unmet
 from regard.decode.translator import Translator
 from regard.decode.wishes import Wish
 from regard.errors import RegardError
@@ -158,12 +158,14 @@ class Asked:
 @dataclass(frozen=True)
 class LineTranslator:
     """Lines in, lines out. `remark` is told of sentences too long for the model, `progress` the number of the last line
-    that was translated."""
+    that was translated. `freely`: a line whose demands contradict one another is translated without them, and that is
+    remarked; else it is an error."""
 
     model: Translator
     style: LineFormat
     alignments: bool = False
     asked: Asked = field(default_factory=Asked)
+    freely: bool = False
     verifier: Verifier | None = None
     calls: Calls = field(default_factory=Calls)
     remark: Callable[[str], None] = lambda text: None
@@ -171,14 +173,11 @@ class LineTranslator:
 
     def __call__(self, first: int, lines: list[str]) -> list[str]:
         """What is printed for each line, of which the first has the number `first`, from 0."""
-        search = partial(
-            self.model.search, lines, self.style.n_best, forbidden=self.asked.forbidden,
-            wishes=self.asked.wishes(first, lines) if self.asked else None,
-        )  # fmt: skip
+        search = partial(self.search, first, lines)
         found = search(progress=lambda done: self.progress(first + done))
         for number, (best, *_) in enumerate(found, start=first + 1):
             if best.cut:
-                self.remark(f"line {number}: its last {best.cut} tokens are beyond the model's positions and were cut")
+                self.remark(f"line {number}: its last {best.cut} tokens are more than the model reads and were cut off")
         self.calls.count([best for best, *_ in found])
         if self.verifier:
             widened = bool(self.asked.glossary.entries)  # for phrases that must come out
@@ -187,3 +186,18 @@ class LineTranslator:
         every = [one for best in found for one in best]
         links = iter([pharaoh(one) for one in self.model.align(every)] if self.alignments else [])
         return [self.style.show(first + i, best, [*islice(links, len(best))]) for i, best in enumerate(found)]
+
+    def search(self, first: int, lines: list[str], **more: Any) -> list[list[Translation]]:
+        """The translations of lines, with what is asked of them."""
+        n_best, wishes = self.style.n_best, self.asked.wishes(first, lines) if self.asked else None
+        try:
+            return self.model.search(lines, n_best, wishes=wishes, forbidden=self.asked.forbidden, **more)
+        except Unmet as unmet:
+            if not self.freely:
+                line = first + unmet.numbers[0] + 1
+                raise RegardError(f"line {line}: {unmet} --unmet free translates such lines without.") from None
+            free = self.model.search([lines[i] for i in unmet.numbers], n_best, **more)
+            for number, best in zip(unmet.numbers, free, strict=True):
+                self.remark(f"line {first + number + 1}: what is asked contradicts itself; translated without it")
+                unmet.found[number] = best
+            return unmet.found

@@ -40,6 +40,7 @@ from regard.models.families import step_of
 from regard.models.stepping import ModelStep
 from regard.models.transformer import a_transformer
 from regard.nn.attention import recording
+from regard.wording import counted
 
 Kept = TypeVar("Kept")
 
@@ -92,6 +93,8 @@ class Translator(Looking):
 
         Options are the keys of a recipe's [decode] section, e.g. `beam_size=1` for greedy search.
         """
+        if text is None:
+            raise RegardError("There is nothing to translate: give a text or a list of texts, not None.")
         sentences = [text] if isinstance(text, str) else text
         texts = [best for best, *_ in self.answer(sentences, attrgetter("text"), **options)]
         return texts[0] if isinstance(text, str) else texts
@@ -136,6 +139,11 @@ class Translator(Looking):
     ) -> list[list[Kept]]:
         """What `keep` says of the translations that `search` would give; no more than that is kept of them."""
         config = self.options(**options)
+        for name, given in (("sentences", sentences), ("forbidden", forbidden)):
+            if isinstance(given, str):
+                raise RegardError(f"{name} = {given!r} is one text: give a list of them.")
+        if any(not isinstance(wish, Wish) for wish in wishes or ()):
+            raise RegardError('wishes are regard.decode.wishes.Wish, one for each sentence, e.g. Wish(prefix="The").')
         if n_best < 1:
             raise RegardError(f"n_best = {n_best} must be at least 1.")
         if wishes is not None and len(wishes) != len(sentences):
@@ -210,7 +218,7 @@ class Translator(Looking):
         """Decode sources of which only the first are known yet."""
         limit = cache(partial(self.limit, demand=Demand(), config=config))
         room = BenchRoom.of(len(sources), sources.longest, limit(sources.longest), config.batch_sentences)
-        limits = LimitsAhead(sources, limit, min(room.source, self.longest), room.output)
+        limits = LimitsAhead(sources, limit, min(room.source, self.longest, config.max_source), room.output)
         asked = [Demand()] * len(sources)
         self.find(
             sources, limits, room, n_best, config, progress, asked, take=take, known=sources.has, portion=sources.piece
@@ -247,8 +255,12 @@ class Translator(Looking):
         sampling = Sampling(config.temperature, config.top_k, config.top_p, config.seed)
         sampler = Drawer(sampling, sources, limits, beam) if config.sample else None
         if config.blockwise:
-            if constraints or sampler or self.partners:
-                raise RegardError("Blockwise decoding knows no constraints, samples or ensembles: leave it out.")
+            beside = {
+                "ensembles": self.partners, "samples": sampler,
+                "prefixes, phrases, coverage, least lengths or barred repeats": constraints,
+            }  # fmt: skip
+            if named := [what for what, given in beside.items() if given]:
+                raise RegardError(f"Blockwise decoding knows no {' and no '.join(named)}: leave one of the two out.")
             if n_best > 1:
                 raise RegardError(
                     "Blockwise decoding finds what greedy search finds, one translation: leave out n_best."
@@ -336,7 +348,10 @@ class Translator(Looking):
         most = min(config.max_length or sys.maxsize, self.longest)
         least = demand.least
         if least > most:
-            raise RegardError(f"Prefix and required phrases have {least - 1} tokens, and an output at most {most - 1}.")
+            raise RegardError(
+                f"Prefix and required phrases take {counted(least, 'token')} with the end symbol, and an output has at "
+                f"most {most}."
+            )
         return min(max(source_length + config.extra_length, config.min_length, least), most)
 
     def block_step(self, sources: Sequence[list[int]], precision: str) -> TransformerBlockStep:

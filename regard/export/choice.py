@@ -62,11 +62,13 @@ def open_translator(
     check_names(engine, quantization)
     if Run(path).recipe_file.is_file() or not (path / MANIFEST).is_file():
         run = Run.open(path)
+        if run.manifest.is_file() and not run.steps():  # an export that nobody has trained further
+            Manifest.verified(path)
         if engine == "torch" or (engine == "auto" and not quantization):
             check_torch(settings)
             return changed(load_translator([path, *partners], which, device), options)
         config = read_section(DecodeConfig, {**vars(run.pair_recipe.decode), **options}, "decode.")
-        refuse(engine, beyond(config, phrases, partners))
+        refuse(engine, beyond(config, phrases, partners), "leave --engine and --quantization out: torch translates")
         if refused := unfit(run.pair_recipe, "ctranslate2"):  # before anything is written
             raise RegardError(
                 f"CTranslate2 cannot hold this model. {refused}. Leave --engine and --quantization out: torch "
@@ -86,7 +88,7 @@ def open_translator(
             check_torch(settings)
             remark(f"CTranslate2 cannot honour {' and '.join(beyond_it)}: the run's own weights translate, by torch.")
             return changed(home, options)
-        refuse(engine, beyond_it)
+        refuse(engine, beyond_it, "give the run that it was made of, which torch translates")
         if alignments and not home:
             raise RegardError(
                 f"{folder} has no weights for torch, from which alignments are read: give the run that it was made of."
@@ -148,10 +150,10 @@ def check_folder(folder: Path, manifest: Manifest, engine: str, quantization: st
         )
 
 
-def refuse(engine: str, refused: Sequence[str]) -> None:
+def refuse(engine: str, refused: Sequence[str], instead: str) -> None:
     if refused:
         asked = "--engine ctranslate2" if engine == "ctranslate2" else "CTranslate2"
-        raise RegardError(f"{asked} cannot honour {' and '.join(refused)}: give the run and use --engine torch.")
+        raise RegardError(f"{asked} cannot honour {' and '.join(refused)}: {instead}.")
 
 
 def shape_alone(folder: Path, manifest: Manifest) -> EncoderDecoder:

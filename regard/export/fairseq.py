@@ -108,19 +108,19 @@ def renamed(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Today's names for what older versions called otherwise; what is no weight is left out."""
     found: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
-        stack, *middle, last = name.split(".")
+        stack, *middle, last = name.split(".") if "." in name else ("", name)
         if last in IGNORED:
             continue
-        if "layer_norms" in middle:
+        if "layer_norms" in middle and stack in OLD_NORMS:
             at = middle.index("layer_norms")
             norm = OLD_NORMS[stack][int(middle[at + 1])]
             middle[at : at + 2] = [f"{norm}_layer_norm"]
-        place = ".".join([stack, *middle])
+        place = "".join(f"{part}." for part in (stack, *middle) if part)
         if last.startswith("in_proj_"):
             for part, piece in zip(("q", "k", "v"), tensor.chunk(3), strict=True):
-                found[f"{place}.{part}_proj.{last.removeprefix('in_proj_')}"] = piece
+                found[f"{place}{part}_proj.{last.removeprefix('in_proj_')}"] = piece
         else:
-            found[f"{place}.{last}"] = tensor
+            found[f"{place}{last}"] = tensor
     return found
 
 

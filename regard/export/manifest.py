@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,13 +45,19 @@ class Manifest:
     def verified(cls, folder: Path) -> Manifest:
         """The same, of a folder whose files are those that were exported."""
         manifest = cls.open(folder)
-        for name, digest in manifest.files.items():
+        for path in manifest.altered(folder):
+            raise RegardError(
+                f"{path} is missing or not the one that was exported: delete {folder.resolve()} and export the run "
+                "again."
+            )
+        return manifest
+
+    def altered(self, folder: Path) -> Iterator[Path]:
+        """The files of the folder that are gone or not those that were exported."""
+        for name, digest in self.files.items():
             path = folder / name
             if not path.is_file() or file_hash(path) != digest:
-                raise RegardError(
-                    f"{path} is missing or not the one that was exported: delete {folder} and export the run again."
-                )
-        return manifest
+                yield path
 
     @property
     def longest(self) -> int:

@@ -173,7 +173,7 @@ class Described(dict[str, Any]):
 def read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise RegardError(f"{path.parent} is no MarianMT folder: it has no {path.name}.") from None
     except ValueError:
         raise RegardError(f"{path} is not valid JSON.") from None

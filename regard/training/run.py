@@ -59,11 +59,11 @@ class Run:
         if not run.path.exists():
             raise RegardError(f"There is no run {path}: train one with regard train.")
         if not run.recipe_file.is_file():
-            hint = (
-                "give the run directory and --weights"
-                if "checkpoints" in run.path.parts
-                else "train one with regard train"
-            )
+            hint = "train one with regard train"
+            if "checkpoints" in run.path.parts:
+                hint = "give the run directory and --weights"
+            elif run.manifest.is_file():
+                hint = "it is an export for another program, so give the run that it was made of"
             raise RegardError(f"{path} is not a run directory: it has no recipe.toml; {hint}.")
         return run
 

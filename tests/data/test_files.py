@@ -106,6 +106,19 @@ def test_texts_in_step_have_as_many_lines() -> None:
             list(in_step(left, right, ("A", "B")))
 
 
+@pytest.mark.parametrize("ending", PACK)
+def test_a_compressed_file_without_its_ending_is_named(tmp_path: Path, ending: str) -> None:
+    (tmp_path / "x").write_bytes(PACK[ending](TEXT))
+    with pytest.raises(RegardError, match=rf"x is compressed by \w+: give it a name that ends in \{ending}\."):
+        list(read_lines(tmp_path / "x"))
+
+
+def test_a_file_with_zero_bytes_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"a\n\xb1\0\0\n")
+    with pytest.raises(RegardError, match="line 2 has a zero byte: it is no text"):
+        list(read_lines(tmp_path / "x"))
+
+
 @pytest.mark.parametrize("mark", [b"\xff\xfe", b"\xfe\xff"])
 def test_utf16_is_named_with_its_conversion(tmp_path: Path, mark: bytes) -> None:
     (tmp_path / "x").write_bytes(mark + b"a\x00\n\x00")

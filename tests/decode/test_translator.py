@@ -15,6 +15,7 @@ import torch
 
 import regard
 from regard.data.corpus import Corpus
+from regard.data.tokenizer import EOS
 from regard.decode.alignment import pharaoh
 from regard.decode.phrases import edged
 from regard.decode.recorded import BENCHES
@@ -312,7 +313,7 @@ def test_an_ensemble_of_a_run_with_itself_translates_as_the_run(translator: Tran
     [
         ({"wishes": []}, "1 sentences have 0 wishes"),
         ({"wishes": [Wish(prefix="Ж")]}, "prefix 'Ж' cannot be written"),
-        ({"wishes": [Wish(required=("a b c d e f",))], "max_length": 4}, "at most 3"),
+        ({"wishes": [Wish(required=("a b c d e f",))], "max_length": 4}, "at most 4"),
         ({"wishes": [Wish(prefix="a b")], "forbidden": ["a"]}, "contradict one another"),
         ({"min_length": 9, "max_length": 4}, "min_length = 9 is more than"),
         ({"temperature": 0.5}, "sample = true"),
@@ -322,6 +323,29 @@ def test_an_ensemble_of_a_run_with_itself_translates_as_the_run(translator: Tran
 def test_what_cannot_be_is_refused_in_a_sentence(translator: Translator, asked: dict[str, Any], words: str) -> None:
     with pytest.raises(RegardError, match=words):
         translator.search(["a b c d"], **asked)
+
+
+@pytest.mark.parametrize(
+    ("sentences", "asked", "words"),
+    [
+        ("a b", {}, "sentences = 'a b' is one text: give a list"),
+        (["a b"], {"forbidden": "c"}, "forbidden = 'c' is one text"),
+        (["a b"], {"wishes": ["c"]}, "wishes are regard.decode.wishes.Wish"),
+    ],
+)
+def test_one_text_is_no_list(translator: Translator, sentences: Any, asked: dict[str, Any], words: str) -> None:
+    with pytest.raises(RegardError, match=words):
+        translator.search(sentences, **asked)
+    with pytest.raises(RegardError, match="nothing to translate"):
+        translator.translate(None)  # type: ignore[call-overload]
+
+
+def test_a_source_is_read_up_to_a_limit(translator: Translator) -> None:
+    long = "a b " * 30
+    (best,) = translator.search([long], max_source=8)[0]
+    assert (len(best.source_tokens), best.source_tokens[-1]) == (8, EOS)
+    assert best.cut == len(translator.tokenizers.source.encode([long])[0]) - 8
+    assert translator.search([long])[0][0].cut == 0
 
 
 def test_half_precision_translates_nearly_the_same(translator: Translator, sentences: list[str]) -> None:

@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 
 import regard
+from regard.cli.import_ import look_at_export
+from regard.errors import RegardError
+from regard.export.formats import export
 from regard.export.runs import write_run
 from regard.training.checkpoint import weights
 from regard.training.run import Run
@@ -108,6 +111,21 @@ def test_an_exported_marian_folder_is_imported_again(trained: Path, tmp_path: Pa
     models = (regard.load(run, device="cpu") for run in (trained, tmp_path / "run"))
     ours, theirs = (model.translate(lines, beam_size=4, normalization="power", length_penalty=0.6) for model in models)
     assert ours == theirs
+
+
+def test_an_import_of_our_own_export_says_what_was_altered(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with export(trained, "marian", tmp_path / "out"):
+        pass
+    look_at_export(tmp_path / "out", "marian")
+    assert capsys.readouterr().err == ""
+    config = tmp_path / "out" / "config.json"
+    config.write_text(config.read_text() + "\n")
+    look_at_export(tmp_path / "out", "marian")
+    assert "config.json is not the one that was exported: taken as it is." in capsys.readouterr().err
+    with pytest.raises(RegardError, match="an export in the format marian, not fairseq"):
+        look_at_export(tmp_path / "out", "fairseq")
 
 
 @pytest.mark.parametrize(

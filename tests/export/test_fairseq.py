@@ -297,6 +297,10 @@ def test_a_tensor_that_has_no_place_is_refused(tmp_path: Path) -> None:
     content["model"] |= norm_tensors("encoder.layernorm_embedding")
     with pytest.raises(RegardError, match=r"encoder\.layernorm_embedding\.bias has no place"):
         fairseq.read(save(tmp_path / "model", content), tmp_path / "run")
+    content = checkpoint()
+    content["model"] |= {"a": torch.zeros(2)}
+    with pytest.raises(RegardError, match="a has no place"):
+        fairseq.read(save(tmp_path / "stray", content), tmp_path / "run")
 
 
 def test_a_missing_tensor_and_a_foreign_dictionary_are_named(tmp_path: Path) -> None:

@@ -22,7 +22,15 @@ from regard.export.manifest import Manifest
 
 BANNED = (PAD, BOS, UNK)
 HONOURED = frozenset(  # all of them also take alignment_layer, which concerns no search
-    ("beam_size", "length_penalty", "normalization", "extra_length", "batch_sentences", "alignment_layer")
+    (
+        "beam_size",
+        "length_penalty",
+        "normalization",
+        "extra_length",
+        "max_source",
+        "batch_sentences",
+        "alignment_layer",
+    )
 )
 Found = tuple[list[int], float]  # an output and its log-probability
 
