@@ -370,6 +370,17 @@ def test_options_that_would_do_nothing_are_refused(run: Path, tmp_path: Path) ->
     assert call_here(run, "-i", tmp_path / "in.txt", "--sample", "--seed", "7").exit_code == 0
 
 
+def test_a_job_without_a_terminal_says_how_far_it_is(
+    run: Path, tmp_path: Path, sentences: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[deciding.__module__], "LINE_SECONDS", 0.0)
+    (tmp_path / "in.txt").write_text("\n".join(sentences[:8]) + "\n")
+    done = call_here(run, "-i", tmp_path / "in.txt", "-o", tmp_path / "out.txt", "--chunk", "4")
+    assert done.exit_code == 0, done.stderr
+    assert re.search(r"^[1-9]\d%, 4 lines, [\d.,]+ a second, \d:\d\d:\d\d left$", done.stderr, re.MULTILINE), done.stderr
+    assert re.search(r"^100%, 8 lines", done.stderr, re.MULTILINE)
+
+
 def test_ctrl_c_in_a_job_says_how_many_lines_are_kept(run: Path, tmp_path: Path, sentences: list[str]) -> None:
     (tmp_path / "in.txt").write_text("\n".join(sentences * 100) + "\n")
     process, journal = (

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -56,6 +55,7 @@ from regard.wording import counted
 if TYPE_CHECKING:
     from regard.decode.stream import Asked, LineTranslator
 
+LINE_SECONDS = 60.0  # between lines on the progress of a job whose stderr is no terminal
 BATCHES = 32  # of a chunk, so that each is filled with sentences of like length
 
 
@@ -335,7 +335,7 @@ class Meter:
 
 @contextmanager
 def meter() -> Iterator[Meter]:
-    """A bar on stderr, where that is a terminal."""
+    """A bar on stderr, or where that is no terminal a line now and then."""
     from rich import progress as rich
 
     columns = (
@@ -346,4 +346,13 @@ def meter() -> Iterator[Meter]:
     )  # fmt: skip
     with rich.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
         task = shown.add_task("", total=1.0, lines=0, speed=0.0, left="")
-        yield Meter(partial(shown.update, task))
+        told = time.monotonic()
+
+        def show(completed: float, lines: int, speed: float, left: str) -> None:
+            nonlocal told
+            shown.update(task, completed=completed, lines=lines, speed=speed, left=left)
+            if not console.is_terminal and time.monotonic() - told >= LINE_SECONDS:
+                told = time.monotonic()
+                warn(f"{completed:.0%}, {counted(lines, 'line')}, {speed:,.1f} a second{left and f', {left}'}")
+
+        yield Meter(show)
