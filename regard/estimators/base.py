@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Self, TypeVar
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 import regard
@@ -23,7 +23,7 @@ from regard.estimators.conventions import BaseEstimator, NotFitted, seed_of
 from regard.estimators.fitting import Pace, train
 from regard.models.set_transformer import SetTransformer
 from regard.tasks.arrays import ArrayTask, Objective, joined, within_budget
-from regard.training.checkpoint import copy_weights, weights
+from regard.training.checkpoint import copy_weights, weights, write_tensors
 from regard.training.device import pick
 from regard.training.run import write_atomically
 
@@ -191,7 +191,7 @@ class SetEstimator(BaseEstimator):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             new = folder / f".{FILES[1]}.new"
-            save_file({**tensors, **arrays}, new)
+            write_tensors({**tensors, **arrays}, new)
             new.replace(folder / FILES[1])
         except (OSError, SafetensorError) as error:
             raise RegardError(f"The estimator could not be written to {folder}: {error}.") from error
