@@ -236,6 +236,24 @@ def test_a_model_that_was_fitted_by_a_generator_can_be_saved(tmp_path: Path, cha
     assert np.array_equal(again.predict(X), made.predict(X))
 
 
+def test_a_saved_estimator_is_no_run_and_says_so(tmp_path: Path) -> None:
+    X, y = numbers(10)
+    SetTransformerClassifier(**BRIEF).fit(X, y > 50).save(tmp_path)
+    with pytest.raises(
+        RegardError, match=r"is a saved SetTransformerClassifier, .* with SetTransformerClassifier\.load"
+    ):
+        regard.load(tmp_path)
+    (tmp_path / "estimator.json").write_text("[]")
+    with pytest.raises(RegardError, match=r"is a saved SetTransformerRegressor, not a run"):
+        regard.load(tmp_path)
+
+
+def test_a_saved_estimator_can_be_read_by_those_who_can_read_its_record(tmp_path: Path) -> None:
+    X, y = numbers(10)
+    SetTransformerRegressor(**BRIEF).fit(X, y).save(tmp_path)
+    assert (tmp_path / "model.safetensors").stat().st_mode == (tmp_path / "estimator.json").stat().st_mode
+
+
 def test_a_damaged_record_is_called_damaged(tmp_path: Path) -> None:
     X, y = numbers(10)
     SetTransformerRegressor(**BRIEF).fit(X, y).save(tmp_path)
