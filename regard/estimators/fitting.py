@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -14,21 +17,43 @@ from regard.config.checks import at_least
 from regard.errors import Diverged, Interrupted, RegardError
 from regard.tasks.arrays import ArrayTask
 from regard.training import checkpoint
+from regard.training.checkpoint import Progress
 from regard.training.load import load_weights
 from regard.training.loop import Loop
+from regard.training.progress import say
 from regard.training.run import Run
+from regard.wording import counted
 
 
 class PassingRun(Run):
-    """A run whose recipe was never a file."""
+    """A run whose recipe was never a file, and whose log is for those who think in epochs."""
 
-    def __init__(self, path: Path, recipe: Recipe) -> None:
+    def __init__(self, path: Path, recipe: Recipe, batches: int, console: Console) -> None:
+        """batches: of one epoch"""
         super().__init__(path)
-        self.told = recipe
+        self.told, self.batches, self.console = recipe, batches, console
 
     @property
     def recipe(self) -> Recipe:
         return self.told
+
+    def append_log(self, **record: Any) -> None:
+        """Note what is reported, and say it once an epoch: after the validation, where one follows."""
+        super().append_log(**record)
+        config = self.recipe.train
+        if self.console.quiet:
+            return
+        if record["kind"] == "valid" or record["step"] % config.valid_every:
+            say(self.console, line(self.epochs()[-1], config.steps // self.batches))
+
+    def epochs(self) -> list[dict[str, float]]:
+        """The log, a record for each epoch: its number, the loss in training and, if there was one, in validation."""
+        epochs: dict[int, dict[str, float]] = {}
+        for record in self.records():
+            epoch = record["step"] // self.batches
+            key = {"train": "loss", "valid": "validation_loss"}[record["kind"]]
+            epochs.setdefault(epoch, {"epoch": epoch})[key] = record["loss"]
+        return list(epochs.values())
 
 
 @dataclass(frozen=True)
@@ -77,29 +102,51 @@ class Pace:
 
 
 def train(task: ArrayTask, pace: Pace, name: str) -> list[dict[str, float]]:
-    """Leave the model with the weights that validated best; gives the loss after every epoch."""
+    """Leave the model with the weights that validated best; gives the losses of every epoch.
+
+    Ctrl-C ends the training early, as patience does: with the best weights, if there are any yet. A polite kill is no
+    such wish, since whoever sends one wants the process to end.
+    """
     batches = len(task.order.plan(0))
     config = pace.train_config(batches)
+    console = Console(stderr=True, quiet=not pace.verbose)
     with tempfile.TemporaryDirectory(prefix="regard-") as folder:
-        run = PassingRun(Path(folder), Recipe(name=name, task="arrays", seed=task.seed, train=config))
+        recipe = Recipe(name=name, task="arrays", seed=task.seed, train=config)
+        run = PassingRun(Path(folder), recipe, batches, console)
+        loop = Loop(task, config, run, console)  # which says so where a batch does not fit into memory
+        loop.console = Console(quiet=True)  # what it says of steps is said of epochs here
         try:
-            Loop(task, config, run, Console(stderr=True) if pace.verbose else Console(quiet=True)).train()
+            loop.train()
         except Interrupted:
-            raise KeyboardInterrupt from None
+            if not loop.progress.best_step or loop.stop_signal == signal.SIGTERM:
+                raise KeyboardInterrupt from None
+            warnings.warn(interrupted(loop.progress, batches), stacklevel=4)
         except Diverged:
             raise RegardError(
                 f"Training has diverged at learning_rate = {pace.learning_rate:g}: lower it, and look for extreme "
                 "values in the sets or targets."
             ) from None
+        if loop.progress.ended:
+            say(console, stopped(loop.progress, batches))
         checkpoint.copy_weights(task.model, load_weights(run, "best"))
-        return by_epoch(run, batches)
+        return run.epochs()
 
 
-def by_epoch(run: Run, batches: int) -> list[dict[str, float]]:
-    """The log, a record for each epoch: its number, the loss in training and, where there was one, in validation."""
-    epochs: dict[int, dict[str, float]] = {}
-    for record in run.records():
-        epoch = record["step"] // batches
-        key = {"train": "loss", "valid": "validation_loss"}[record["kind"]]
-        epochs.setdefault(epoch, {"epoch": epoch})[key] = record["loss"]
-    return list(epochs.values())
+def line(epoch: dict[str, float], epochs: int) -> str:
+    """`epoch 11/30: loss 0.1234, validation 0.2345`"""
+    validation = f", validation {epoch['validation_loss']:.4g}" if "validation_loss" in epoch else ""
+    return f"epoch {epoch['epoch']}/{epochs}: loss {epoch['loss']:.4g}{validation}"
+
+
+def stopped(progress: Progress, batches: int) -> str:
+    return (
+        f"Stopped early: {counted(progress.stalled, 'epoch')} without a better validation; the best was epoch "
+        f"{progress.best_step // batches}."
+    )
+
+
+def interrupted(progress: Progress, batches: int) -> str:
+    return (
+        f"Training was interrupted after {counted(progress.step // batches, 'epoch')}: the model has the weights of "
+        f"epoch {progress.best_step // batches}, the best so far."
+    )

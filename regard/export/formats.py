@@ -15,15 +15,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import save_file
-
 import regard
 from regard.config import PairRecipe, TransformerConfig, to_dict, to_toml
 from regard.decode.translator import Translator
 from regard.errors import RegardError, nearest
 from regard.export import ctranslate2, marian, onnx
 from regard.export.manifest import file_digests
-from regard.training.checkpoint import flush, tensor_digest, weights
+from regard.training.checkpoint import flush, tensor_digest, weights, write_tensors
 from regard.training.pairs import load_translator
 from regard.training.run import MANIFEST, Run
 
@@ -47,7 +45,7 @@ def write_safetensors(translator: Translator, recipe: PairRecipe, folder: Path, 
     """A run directory of weights, recipe and tokenizer alone, without the paths of anybody's text or runs."""
     tensors = {name: tensor.cpu().contiguous() for name, tensor in weights(translator.model).items()}
     note = json.dumps({"steps": [], "checksum": tensor_digest(tensors)})
-    save_file(tensors, folder / Run(folder).averaged.name, metadata={"regard": note})
+    write_tensors(tensors, folder / Run(folder).averaged.name, {"regard": note})
     data = replace(recipe.data, train=(), valid=(), test=(), train_target="", prepared="")
     train = replace(recipe.train, freeze="")  # which means nothing without init
     (folder / "recipe.toml").write_text(to_toml(replace(recipe, init="", data=data, train=train)), encoding="utf-8")

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from regard.config import DecodeConfig, PairRecipe, TokenizerConfig, TransformerConfig
@@ -26,7 +26,7 @@ from regard.errors import RegardError
 from regard.export import pickles
 from regard.export.names import in_halves, layer_names
 from regard.export.runs import our_order, take_rows, write_run
-from regard.training.checkpoint import weights
+from regard.training.checkpoint import weights, write_tensors
 from regard.training.run import Run
 
 NORM_EPS = 1e-5  # of torch's layer normalisation, which Marian's classes leave as it is
@@ -59,7 +59,7 @@ def write(translator: Translator, folder: Path) -> None:
     """A folder that `MarianMTModel.from_pretrained` and `MarianTokenizer.from_pretrained` read."""
     model, tokenizers = translator.model, translator.tokenizers
     sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
-    save_file(their_weights(translator), folder / "model.safetensors", metadata={"format": "pt"})
+    write_tensors(their_weights(translator), folder / "model.safetensors", {"format": "pt"})
     write_json(folder / "config.json", their_config(model.config, *sizes))
     write_json(folder / "generation_config.json", generation(model.config, translator.config))
     shared = model.config.tie == "all"

@@ -79,7 +79,7 @@ def save(run: Run, snapshot: Snapshot) -> None:
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(parents=True)
         for name, tensors in zip(FILES, (snapshot.model, snapshot.training), strict=True):
-            save_file(tensors, new / name)
+            write_tensors(tensors, new / name)
         state = {
             "format": FORMAT, "progress": asdict(snapshot.progress), "recipe": to_dict(run.recipe),
             "fingerprints": snapshot.fingerprints, "machine": snapshot.machine,
@@ -90,6 +90,14 @@ def save(run: Run, snapshot: Snapshot) -> None:
             flush(path)
         new.rename(final)
         flush(run.checkpoints)
+
+
+def write_tensors(tensors: dict[str, Tensor], path: Path, note: dict[str, str] | None = None) -> None:
+    """A safetensors file for those whom the umask lets in: safetensors itself lets in its owner alone."""
+    path.touch()
+    mode = path.stat().st_mode  # asked of a file, since a umask cannot be read without changing it for all threads
+    save_file(tensors, path, metadata=note)
+    path.chmod(mode)
 
 
 @contextmanager
@@ -241,7 +249,7 @@ def average(run: Run, steps: Iterable[int]) -> None:
     note = json.dumps({"steps": steps, "checksum": tensor_digest(mean)})
     new = run.averaged.with_name(".averaged.new")
     with explained("The average of the last checkpoints", run.path, new):
-        save_file(mean, new, metadata={"regard": note})
+        write_tensors(mean, new, {"regard": note})
         flush(new)
         new.replace(run.averaged)
 

@@ -70,6 +70,7 @@ class Loop(Generic[B]):
         self.saved = -1  # the step of the newest checkpoint
         self.writer = Writer()
         self.stop_asked = False
+        self.stop_signal = 0  # which of them asked
 
     def train(self) -> None:
         """Start, or go on where the newest checkpoint ends, until the last step or early stopping."""
@@ -282,7 +283,7 @@ class Loop(Generic[B]):
         """Turn Ctrl-C and a polite kill into a wish to stop after the present update; a second one insists."""
 
         def ask(number: int, frame: FrameType | None) -> None:
-            self.stop_asked = True
+            self.stop_asked, self.stop_signal = True, number
             signal.signal(number, before[signal.Signals(number)])
 
         try:

@@ -25,6 +25,7 @@ from regard.data.files import locked, missing_folders, remove_empty
 from regard.errors import RegardError
 
 MANIFEST = "export.json"  # what an exported folder says of itself
+ESTIMATOR = "estimator.json"  # what a saved estimator of sets says of itself; it is no run
 
 # What may change when a run is trained longer: how far, on what machine, and how it makes do with its memory.
 EXTENDABLE = ("train.steps:", "train.threads:", "train.device:", "train.recompute:")
@@ -59,6 +60,9 @@ class Run:
         if not run.path.exists():
             raise RegardError(f"There is no run {path}: train one with regard train.")
         if not run.recipe_file.is_file():
+            if (run.path / ESTIMATOR).is_file():
+                kind = estimator_in(run.path)
+                raise RegardError(f"{path} is a saved {kind}, not a run: open it in Python with {kind}.load.")
             hint = "train one with regard train"
             if "checkpoints" in run.path.parts:
                 hint = "give the run directory and --weights"
@@ -238,6 +242,14 @@ def elsewhere(path: str | Path, changed: Sequence[str]) -> str:
     )
     advice = "Give another directory with --run"
     return advice if other else f"{advice}, and to start from these weights there, --set init={path}"
+
+
+def estimator_in(folder: Path) -> str:
+    """Of which class an estimator is that was saved in a folder; one of them, where its record is damaged."""
+    try:
+        return str(json.loads((folder / ESTIMATOR).read_bytes())["estimator"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "SetTransformerRegressor"
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import re
 import subprocess
 import sys
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from estimators.tables import Table
 from sklearn.base import clone, is_classifier, is_clusterer, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -87,9 +89,9 @@ def test_a_random_state_decides_everything_and_disturbs_nobody(kind: type[Any]) 
     assert torch.equal(torch.rand(3), expected)  # the global generator was left alone
     torch.manual_seed(6)
     again = kind(**{**SMALL, "dropout": 0.2}).fit(X, targets(kind, y))
-    assert same(one.outputs(X), again.outputs(X))
+    assert same(one._outputs(X), again._outputs(X))
     other = kind(**{**SMALL, "dropout": 0.2, "random_state": 1}).fit(X, targets(kind, y))
-    assert not same(one.outputs(X), other.outputs(X))
+    assert not same(one._outputs(X), other._outputs(X))
 
 
 def test_random_states_of_every_form_give_seeds() -> None:
@@ -102,6 +104,17 @@ def test_random_states_of_every_form_give_seeds() -> None:
     assert seed_of(None) == first
     with pytest.raises(ValueError, match="random_state = 'x' must be"):
         seed_of("x")
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_help_names_all_that_a_fit_leaves_and_says_what_every_method_does(kind: type[Any]) -> None:
+    X, y = problem(12)
+    fitted = vars(kind(**SMALL).fit([Table(one, "ab") for one in X], targets(kind, y)))
+    names = [name for name in fitted if name.endswith("_")]
+    assert {"n_features_in_", "feature_names_in_", "n_iter_", "history_", "shift_", "spread_"} <= set(names)
+    assert all(re.search(rf"^ {{4}}(\w+, )?{name}[ ,\n]", kind.__doc__ or "", flags=re.M) for name in names)
+    methods = {*vars(kind), *vars(SetEstimator)} - set(kind().get_params())
+    assert all(inspect.getdoc(getattr(kind, name)) for name in methods if not name.startswith("_"))
 
 
 def test_scikit_learn_knows_what_they_are() -> None:

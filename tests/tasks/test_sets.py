@@ -317,7 +317,7 @@ BAD_SETS: list[tuple[Any, str]] = [
     (None, r"What was given is a NoneType: give a list of sets, one \(n, 2\) array each"),
     ("points", "What was given is a str"),
     (np.zeros((4, 2)), r"one array of shape \(4, 2\): .* or an array of shape \(sets, n, 2\)"),
-    ([None], r"Set 0 has shape \(\): each set must be an \(n, 2\) array"),
+    ([None], r"Set 0 is a NoneType: each set must be an \(n, 2\) array"),
     ([np.full((4, 2), np.nan)], "Set 0 has a value that is not finite in float32, nan, in row 0, column 0"),
     ([[[1, 2], [3]]], "Set 0 has rows of different lengths"),
     ([[[1, None]]], "Set 0 has a value that is not finite in float32, None, in row 0, column 1"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from safetensors.torch import load_file
 
 import regard
 from regard.errors import RegardError
+from regard.training.checkpoint import write_tensors
 from regard.training.run import Run
 from regard.training.start import fit
 
@@ -141,6 +143,25 @@ def test_only_the_newest_and_the_best_checkpoints_are_kept(tiny_recipe: dict[str
     assert best < 36
     assert run.steps() == [best, 38, 40]
     assert run.best.resolve() == run.checkpoint(best).resolve()
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o007, 0o660)])
+def test_files_of_tensors_are_for_whom_the_umask_lets_in(tmp_path: Path, umask: int, mode: int) -> None:
+    before = os.umask(umask)
+    try:
+        write_tensors({"a": torch.zeros(2)}, tmp_path / "new")
+        write_tensors({"a": torch.ones(2)}, tmp_path / "new", {"note": "again"})
+    finally:
+        os.umask(before)
+    assert (tmp_path / "new").stat().st_mode & 0o777 == mode
+    assert torch.equal(load_file(tmp_path / "new")["a"], torch.ones(2))
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+
+
+def test_all_of_a_run_has_one_mode(run: Path) -> None:
+    """Colleagues who may read the recipe may read the weights."""
+    files = [path for path in run.rglob("*") if path.is_file() and not path.name.startswith(".")]
+    assert {path.stat().st_mode for path in files} == {(run / "recipe.toml").stat().st_mode}
 
 
 FULL_DISK = """

@@ -32,10 +32,12 @@ def listed(given: Any, name: str, element: Element = None) -> Sequence[Any]:
     form = form_of(element)
     if isinstance(given, (str, bytes, dict)) or not hasattr(given, "__len__") or not hasattr(given, "__iter__"):
         raise InputError(f"{name} is a {type(given).__name__}: give a list of sets, one ({form}) array each.")
-    if isinstance(given, np.ndarray) and given.ndim != form.count(",") + 2 and given.dtype != object:
+    shape = getattr(given, "shape", None)  # data frames, sparse matrices and tensors have one too
+    if isinstance(shape, tuple) and len(shape) != form.count(",") + 2 and str(getattr(given, "dtype", "")) != "object":
+        kind = "array" if isinstance(given, np.ndarray) else type(given).__name__
         raise InputError(
-            f"{name} is one array of shape {given.shape}: give a list of sets, one ({form}) array each, or an array of "
-            f"shape (sets, {form})."
+            f"{name} is one {kind} of shape {tuple(shape)}: give a list of sets, one ({form}) array each, or an array "
+            f"of shape (sets, {form})."
         )
     if not len(given):
         raise InputError(f"{name} has no sets: give a list of at least one.")
@@ -47,9 +49,12 @@ def form_of(element: Element) -> str:
     return ", ".join(["n", *("d" if element is None else map(str, element))])
 
 
-def checked_set(one: Any, number: int, element: Element = None) -> np.ndarray:
-    """One set in float32, (n, …); (0, 0) where it is empty and nobody knows how wide."""
-    form = form_of(element)
+def checked_set(one: Any, number: int, element: Element = None, exact: bool = False) -> np.ndarray:
+    """One set in float32, (n, …); (0, 0) where it is empty and nobody knows how wide.
+
+    exact: in float64 where float32 would round
+    """
+    form, one = form_of(element), detached(one)
     if np.ma.is_masked(one):  # numpy would take what lies below the mask
         raise InputError(f"Set {number} has masked values: remove or fill them.")
     try:
@@ -62,13 +67,16 @@ def checked_set(one: Any, number: int, element: Element = None) -> np.ndarray:
         raise InputError(f"Set {number} has shape {array.shape}: it has no columns.")
     if array.ndim != form.count(",") + 1:
         advice = "; for a set of single numbers use reshape(-1, 1)" if array.ndim == 1 else ""
-        raise InputError(f"Set {number} has shape {array.shape}: each set must be an ({form}) array{advice}.")
+        what = f"has shape {array.shape}" if array.ndim else f"is a {type(one).__name__}"
+        raise InputError(f"Set {number} {what}: each set must be an ({form}) array{advice}.")
     if element is not None and array.shape[1:] != element:
         raise InputError(
             f"Set {number} has elements of shape {array.shape[1:]}, but the model was trained on {element}."
         )
-    numbers = as_numbers(array, f"Set {number} holds values that are not real numbers: encode them as numbers first.")
-    if place := first_where(~np.isfinite(numbers)):
+    dtype = np.float64 if exact and not np.can_cast(array.dtype, np.float32) else np.float32
+    complaint = f"Set {number} holds values that are not real numbers: encode them as numbers first."
+    numbers = as_numbers(array, complaint, dtype)
+    if place := first_where(~finite(numbers)):
         raise InputError(
             f"Set {number} has a value that is not finite in float32, {array[place]}, in {described(place)}: remove or "
             "replace it."
@@ -88,15 +96,26 @@ def checked_images(one: Any, number: int, element: tuple[int, ...]) -> np.ndarra
     return pixels.astype(np.uint8)
 
 
-def as_numbers(array: np.ndarray, complaint: str) -> np.ndarray:
-    """In float32, in which networks compute."""
+def detached(given: Any) -> Any:
+    """A tensor without its gradient and in the memory of the CPU, where numpy can read it; anything else as it is."""
+    return given.detach().cpu() if hasattr(given, "detach") else given
+
+
+def as_numbers(array: np.ndarray, complaint: str, dtype: type[np.floating] = np.float32) -> np.ndarray:
+    """In float32, in which networks compute, or in another precision."""
     if array.dtype.kind in "cSUmM":
         raise InputError(complaint)
     try:
         with np.errstate(over="ignore"):
-            return np.ascontiguousarray(array, dtype=np.float32)
+            return np.ascontiguousarray(array, dtype=dtype)
     except (TypeError, ValueError):
         raise InputError(complaint) from None
+
+
+def finite(numbers: np.ndarray) -> np.ndarray:
+    """Which of them are finite in float32."""
+    with np.errstate(over="ignore"):
+        return np.isfinite(numbers.astype(np.float32, copy=False))
 
 
 def first_where(wrong: np.ndarray) -> tuple[int, ...]:
