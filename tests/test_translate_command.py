@@ -377,7 +377,7 @@ def test_a_job_without_a_terminal_says_how_far_it_is(
     (tmp_path / "in.txt").write_text("\n".join(sentences[:8]) + "\n")
     done = call_here(run, "-i", tmp_path / "in.txt", "-o", tmp_path / "out.txt", "--chunk", "4")
     assert done.exit_code == 0, done.stderr
-    assert re.search(r"^[1-9]\d%, 4 lines, [\d.,]+ a second, \d:\d\d:\d\d left$", done.stderr, re.MULTILINE), done.stderr
+    assert re.search(r"^[1-9]\d%, 4 lines, [\d.,]+ a second, \d:\d\d:\d\d left$", done.stderr, re.MULTILINE)
     assert re.search(r"^100%, 8 lines", done.stderr, re.MULTILINE)
 
 
