@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from torch import Tensor
 
@@ -14,6 +16,8 @@ from regard.tasks.sets import SetBatch, SetTask, to_numpy
 
 
 class MaxRegressionTask(SetTask[MaxRegressionRecipe]):
+    meanings: ClassVar[dict[str, str]] = {"loss": "mean absolute error", "mae": "mean absolute error"}
+
     @property
     def largest(self) -> int:
         return self.recipe.data.largest

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import torch.nn.functional as F
 from torch import Tensor
@@ -16,6 +18,10 @@ from regard.tasks.sets import SetBatch, SetTask, to_numpy
 
 class PointCloudsTask(SetTask[PointCloudsRecipe]):
     spatial = True
+    meanings: ClassVar[dict[str, str]] = {
+        "loss": "cross-entropy of the class",
+        "accuracy": "how often the class is right",
+    }
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -5,6 +5,8 @@ loss = λ − c log λ + log c!      the answer is the mode of Poisson(λ), ⌊�
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import torch.nn.functional as F
 from torch import Tensor
@@ -21,6 +23,12 @@ LOWEST = 1e-6  # rate, so that its logarithm is finite
 
 
 class UniqueCharactersTask(SetTask[UniqueCharactersRecipe]):
+    meanings: ClassVar[dict[str, str]] = {
+        "loss": "negative log-likelihood of the count",
+        "accuracy": "how often the count is right",
+        "mae": "mean absolute error of the rate λ",
+    }
+
     @property
     def largest(self) -> int:
         return self.recipe.data.largest

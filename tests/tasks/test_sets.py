@@ -31,6 +31,7 @@ from regard.tasks.unique_characters import UniqueCharactersTask
 from regard.training.loop import Loop
 from regard.training.optim import Adam
 from regard.training.run import Run
+from regard.training.sets import TASKS
 
 CPU = torch.device("cpu")
 
@@ -186,6 +187,21 @@ def test_attention_is_scored_where_the_door_opens() -> None:
 def test_a_score_that_is_no_number_is_not_left_out_of_the_mean() -> None:
     task = task_of(MaxRegressionTask, "max_regression")
     assert math.isnan(task.summary({"mae": np.array([1.0, math.nan])})["mae"])
+
+
+@pytest.mark.parametrize("kind", [MaxRegressionTask, ClusteringTask, KeyChainTask, PointCloudsTask])
+def test_every_score_says_what_it_means_and_progress_counts_sets(kind: type[SetTask[Any]]) -> None:
+    name = next(name for name, one in TASKS.items() if one is kind)
+    seeds = 4 if kind is ClusteringTask else 1
+    small = {"n_points": 20} if kind is PointCloudsTask else {"smallest": 4, "largest": 6}
+    task = task_of(kind, name, data={**small, "test_sets": 70}, model={"d_model": 8, "n_seeds": seeds})
+    model, done = SetModel(task, CPU), list[int]()
+    scores = model.score("test", done.append)
+    assert done == [50, 70]
+    assert set(scores) == set(task.meanings)
+    lines = model.score_lines("test", scores)
+    assert all(line.endswith(task.meanings[key]) for key, line in zip(scores, lines, strict=True))
+    assert max(map(len, lines)) <= 110
 
 
 def test_what_fails_in_an_evaluation_leaves_training_as_it_was() -> None:
