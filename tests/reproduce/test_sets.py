@@ -164,6 +164,8 @@ def test_rows_are_chosen_by_name_or_group() -> None:
     names = [row.name for row in choose(POINTS.rows, "rFF+PMA, 100, rFF+PMA, 5000", "set-points")]
     assert names == ["rFF+PMA, 100", "rFF+PMA, 5000"]
     assert len(choose(UNIQUE.rows, "", "set-unique")) == len(UNIQUE.rows)
+    with pytest.raises(RegardError, match=r"no row or group sab\+pma \(did you mean SAB\+PMA\?\)"):
+        choose(UNIQUE.rows, "sab+pma", "set-unique")
     with pytest.raises(RegardError, match="set-unique has no row or group SBA"):
         choose(UNIQUE.rows, "SBA+PMA", "set-unique")
     with pytest.raises(RegardError, match=r'there are "100", "1000", "5000", "ISAB16\+PMA, 100", "ISAB16\+PMA, 1000"'):
