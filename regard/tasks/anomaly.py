@@ -64,5 +64,9 @@ class AnomalyTask(SetTask[AnomalyRecipe]):
         places, sizes = output.argmax(dim=1).tolist(), layout.lengths.tolist()
         return [place if size else None for place, size in zip(places, sizes, strict=True)]
 
-    def element_names(self, sets: Sets) -> list[str]:
-        return [f"{i} (outlier)" if outlier else str(i) for i, outlier in enumerate(sets.truth["outlier"][0])]
+    def verdict(self, answer: int | None, sets: Sets) -> str:
+        return f"said image {answer}, is image {sets.target[0]}"
+
+    def element_names(self, sets: Sets, answer: int | None = None) -> list[str]:
+        remarks = {answer: " (said)", int(sets.target[0]): " (outlier)"}
+        return [f"{i}{remarks.get(i, '')}" for i in range(int(sets.sizes[0]))]

@@ -92,6 +92,11 @@ class ClusteringTask(SetTask[ClusteringRecipe]):
         found = self.mixture(output)
         return [Mixture(*(part[row : row + 1].cpu() for part in found)) for row in range(len(output))]
 
+    def verdict(self, answer: Mixture, sets: Sets) -> str:
+        x, layout = torch.from_numpy(sets.elements), Padded.of(sets.sizes, sets.elements.shape[1])
+        found, true = (float(mean_log_likelihood(x, layout, one)) for one in (answer, oracle(sets, x.device)))
+        return f"log-likelihood of a point {found:.3f}, of what drew the points {true:.3f}"
+
 
 def oracle(sets: Sets, device: torch.device) -> Mixture:
     """The mixtures that the points were drawn from."""

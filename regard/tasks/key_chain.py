@@ -67,7 +67,10 @@ class KeyChainTask(SetTask[KeyChainRecipe]):
     def answers(self, output: Tensor, layout: Padded) -> list[float]:
         return output[:, 0, 0].sigmoid().tolist()
 
-    def element_names(self, sets: Sets) -> list[str]:
+    def verdict(self, answer: float, sets: Sets) -> str:
+        return f"opens with probability {answer:.2f}, {'opens' if sets.target[0] else 'does not open'}"
+
+    def element_names(self, sets: Sets, answer: float | None = None) -> list[str]:
         return [f"{i} (fits)" if fits else str(i) for i, fits in enumerate(sets.truth["fits"][0, : sets.sizes[0]])]
 
 

@@ -42,5 +42,8 @@ class MaxRegressionTask(SetTask[MaxRegressionRecipe]):
     def answers(self, output: Tensor, layout: Padded) -> list[float]:
         return output[:, 0, 0].tolist()
 
-    def element_names(self, sets: Sets) -> list[str]:
+    def verdict(self, answer: float, sets: Sets) -> str:
+        return f"said {answer:.1f}, is {sets.target[0]:.1f}"
+
+    def element_names(self, sets: Sets, answer: float | None = None) -> list[str]:
         return [f"{value:.1f}" for value in sets.elements[0, : sets.sizes[0], 0]]

@@ -51,6 +51,9 @@ class PointCloudsTask(SetTask[PointCloudsRecipe]):
     def answers(self, output: Tensor, layout: Padded) -> list[str]:
         return [self.classes[label] for label in output[:, 0].argmax(dim=1).tolist()]
 
+    def verdict(self, answer: str, sets: Sets) -> str:
+        return f"said {answer}, is {self.classes[sets.target[0]]}"
+
 
 def cloud_source(data: CloudsConfig, split: str) -> Source:
     if data.source == "digits":

@@ -84,8 +84,13 @@ class SetTask(ABC, Generic[R]):
     def answers(self, output: Tensor, layout: Padded) -> list[Any]:
         """What a user is told of each set."""
 
-    def element_names(self, sets: Sets) -> list[str]:
-        """A short name for every element of a single set: by default its number."""
+    @abstractmethod
+    def verdict(self, answer: Any, sets: Sets) -> str:
+        """What was answered of a single set and what is right, in words."""
+
+    def element_names(self, sets: Sets, answer: Any = None) -> list[str]:
+        """A short name for every element of a single set, with a remark in brackets where it is the one that was asked
+        for or, wrongly, the answer: by default its number."""
         return [str(i) for i in range(int(sets.sizes[0]))]
 
     def summary(self, values: dict[str, np.ndarray]) -> Scores:
