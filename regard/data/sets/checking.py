@@ -64,8 +64,11 @@ def checked_set(one: Any, number: int, element: Element = None) -> np.ndarray:
         advice = "; for a set of single numbers use reshape(-1, 1)" if array.ndim == 1 else ""
         raise InputError(f"Set {number} has shape {array.shape}: each set must be an ({form}) array{advice}.")
     if element is not None and array.shape[1:] != element:
+        what, advice = "elements", ""
+        if len(element) > 1:  # images, which can be made to fit
+            what, advice = "images", f": resize them to {element[0]} × {element[1]} pixels, as by Pillow's Image.resize"
         raise InputError(
-            f"Set {number} has elements of shape {array.shape[1:]}, but the model was trained on {element}."
+            f"Set {number} has {what} of shape {array.shape[1:]}, but the model was trained on {element}{advice}."
         )
     numbers = as_numbers(array, f"Set {number} holds values that are not real numbers: encode them as numbers first.")
     if place := first_where(~np.isfinite(numbers)):
