@@ -21,6 +21,7 @@ from regard.tasks.set_model import SetModel
 from regard.tasks.sets import to_numpy
 from regard.view import AttentionMap, AttentionView, attention_page, attention_png
 from regard.view.sets import Clustering, Looks, clusterings_picture, flat, image_looks_png, looks_png
+from regard.wording import counted
 
 MOST_ON_A_PAGE = 100  # points: the page stores weights in 8 bits, which cannot tell those of larger sets apart
 
@@ -103,7 +104,9 @@ def draw_clusterings(model: SetModel, path: Path, count: int = 10) -> None:
         ours = plain(mixture.log_weights.exp()), plain(mixture.means), plain(mixture.sigmas)
         truth = tuple(sets.truth[key][row] for key in ("weights", "means", "sigmas"))
         panels.append(Clustering(points, nearest, ours, (truth[0], truth[1], truth[2])))
-    clusterings_picture(panels, [path, path.with_suffix(".svg")], f"{model.name} · test sets 0 to {len(panels) - 1}")
+    clusterings_picture(
+        panels, [path, path.with_suffix(".svg")], f"{model.name} · {counted(len(panels), 'test set')}, by number"
+    )
 
 
 def plain(part: Tensor) -> np.ndarray:

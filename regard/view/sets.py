@@ -52,7 +52,7 @@ def clusterings_picture(panels: Sequence[Clustering], paths: Sequence[Path], tit
     what is true dashed. Each path is one of a PNG or an SVG."""
     columns = min(COLUMNS, len(panels))
     rows = math.ceil(len(panels) / columns)
-    size = (max(2.6 * columns, 7.0), 2.6 * rows + 0.75)
+    size = (max(2.6 * columns, 8.4), 2.6 * rows + 0.75)
     figure = Figure(figsize=size, facecolor="white")
     room = {"left": 0.1 / size[0], "right": 1 - 0.1 / size[0], "bottom": 0.4 / size[1], "top": 1 - 0.4 / size[1]}
     grid = figure.add_gridspec(rows, columns, **room, wspace=0.05, hspace=0.05)
@@ -77,7 +77,7 @@ def clusterings_picture(panels: Sequence[Clustering], paths: Sequence[Path], tit
         "those that drew the points",
     ]
     figure.legend(
-        handles, words, loc="lower center", ncols=3, frameon=False, fontsize=6.5 if columns < 4 else 8,
+        handles, words, loc="lower center", ncols=3, frameon=False, fontsize=7,
         labelcolor=MUTED, columnspacing=1.2, handlelength=1.8,
     )  # fmt: skip
     save(figure, *paths, dpi=130)

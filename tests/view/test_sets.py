@@ -138,6 +138,10 @@ def test_a_component_has_one_colour_for_its_points_its_centre_and_its_ellipse(mo
     told = " ".join(words_of(kept[0].legends[0]))
     assert "two standard deviations" in told
     assert "those that drew the points" in told
+    renderer = FigureCanvasAgg(kept[0]).get_renderer()
+    kept[0].draw(renderer)
+    legend = kept[0].legends[0].get_window_extent(renderer)
+    assert 0 < legend.x0 < legend.x1 < kept[0].bbox.x1, "also of a single set"
 
 
 def test_the_legend_says_what_colours_lines_and_weights_mean() -> None:
