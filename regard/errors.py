@@ -27,11 +27,11 @@ class Diverged(RegardError):
 
 def nearest(word: str, candidates: Iterable[str]) -> str:
     """A hint such as ` (did you mean d_model?)`, or nothing where no candidate is close. One that begins with the word
-    is closer than any other, also where the word has a common name for a family of networks."""
-    candidates = list(candidates)
+    is closer than any other, also where the word has a common name for a family of networks. Capitals do not count."""
+    word, names = word.casefold(), {one.casefold(): one for one in candidates}
     said = [word, *(word.replace(name, ours) for name, ours in SPOKEN.items() if name in word)]
-    longer = [one for one in candidates if len(word) >= TELLING and one.startswith(tuple(said))]
+    longer = [one for one in names if len(word) >= TELLING and one.startswith(tuple(said))]
     close = difflib.get_close_matches(word, longer, n=1, cutoff=0.0) or difflib.get_close_matches(
-        word, candidates, n=1, cutoff=0.5
+        word, names, n=1, cutoff=0.5
     )
-    return f" (did you mean {close[0]}?)" if close else ""
+    return f" (did you mean {names[close[0]]}?)" if close else ""

@@ -304,3 +304,23 @@ main(command)
     assert result.returncode == 130
     assert "regard: interrupted." in result.stderr
     assert "went on" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["reproduce", "set-max", "--seeds", "0"], "--seeds"),
+        (["train"], "Missing argument"),
+        (["doctor", "--bema"], "No such option: --bema"),
+        (["trian"], "No such command 'trian'"),
+    ],
+)
+def test_wrong_options_are_told_in_a_line_as_all_else_is(arguments: list[str], words: str) -> None:
+    command = [sys.executable, "-m", "regard", *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("regard: ")
+    assert words in line
+    assert "--help says more" in line
+    assert not result.stdout

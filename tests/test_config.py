@@ -47,6 +47,13 @@ def test_defaults_are_the_papers_base_model() -> None:
         ({"data": {"train_target": "x.de"}}, r"data\.train_target needs data\.corpus"),
         ({"decode": {"iterations": 4}}, r"decode\.iterations means nothing to a model of task = \"translation\""),
         ({"task": "mask_predict", "decode": {"beam_size": 1}}, r"decode\.beam_size means nothing to a model of task"),
+        (
+            {"task": "point_clouds", "data": {"path": "x"}},
+            r'data\.path = .*x is for data\.source = "digits" or "modelnet40"',
+        ),
+        ({"task": "max_regression", "data": {"highest": 0.0}}, r"data\.highest = 0\.0 must be at least 1e-06"),
+        ({"task": "clustering", "data": {"spread": 0.0}}, r"data\.spread = 0\.0 must be at least 1e-06"),
+        ({"task": "key_chain", "data": {"noise": -0.5}}, r"data\.noise = -0\.5 must be at least 0"),
         ({"task": "mask_predict", "data": {"max_length": 1024}}, r"must be less than model\.max_positions = 1024"),
     ],
 )

@@ -17,6 +17,7 @@ from regard.config.set_tasks import ImageSetRecipe
 from regard.errors import RegardError
 from regard.reproduce.sets import TABLES
 from regard.reproduce.tables import choose
+from regard.training.run import Run
 
 RUNNER = CliRunner()
 TINY = [
@@ -60,6 +61,7 @@ def test_a_short_run_on_sets_reports_its_last_step_and_counts_sets(tmp_path: Pat
 def test_a_run_on_sets_is_scored_again(tmp_path: Path) -> None:
     trained = call("train", "set-max-regression", "--run", tmp_path / "run", *TINY)
     told = call("evaluate", tmp_path / "run")
+    assert re.search(r"^test mae   +\d+\.\d{4}  mean absolute error$", told, re.MULTILINE)
     assert told.splitlines() == [line for line in trained.splitlines() if line.startswith("test ")]
     found = json.loads(call("evaluate", tmp_path / "run", "--split", "valid", "--split", "test", "--json"))
     assert f"{found['test']['mae']:.4f}" in told
@@ -84,6 +86,30 @@ def test_rows_of_a_table_are_added_to_those_that_are_there(tmp_path: Path) -> No
     assert max(len(line) for line in text.splitlines() if str(tmp_path) not in line) <= 80
     again = call("reproduce", "set-max", "--out", tmp_path, "--show", *TINY)
     assert again.split("\n\n")[0] == text.split("\n\n")[0]
+
+
+def test_a_table_says_how_far_its_unfinished_runs_are(tmp_path: Path) -> None:
+    call("reproduce", "set-max", "--out", tmp_path, "--rows", "rFF+Pool (max)", "--seeds", 2, *TINY)
+    (tmp_path / "rff-pool-max-2" / "result.json").unlink()
+    cut = resolve("set-max-regression", {"train.steps": 3_000, "name": "set-max rFF+Pool (sum)"})
+    with (run := Run.claim(tmp_path / "rff-pool-sum-1", cut)).training(cut):
+        run.append_log(kind="train", step=1_100, loss=1.0)
+    shown = call("reproduce", "set-max", "--out", tmp_path, "--show")
+    _, _, told = shown.partition("Not finished:\n")
+    assert told.splitlines() == [
+        "rFF+Pool (sum), seed 1: 1,100 of 3,000 steps",
+        "rFF+Pool (max), seed 2: trained, not scored yet",
+    ]
+    assert "Not finished" not in call("reproduce", "set-max", "--out", tmp_path, "--show", "--rows", "SAB+PMA")
+    other = call("reproduce", "set-unique", "--out", tmp_path, "--show")
+    assert "Not finished" not in other, "another table's runs"
+
+
+def test_a_file_is_no_folder_for_a_table(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for name in ("set-max", "table-1", "table-3"):
+        with pytest.raises(RegardError, match=r"^--out .*file is a file: give a folder"):
+            call("reproduce", name, "--out", tmp_path / "file")
 
 
 def test_data_that_is_missing_is_said_once(tmp_path: Path) -> None:

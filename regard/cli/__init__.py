@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -33,7 +33,7 @@ from regard.errors import Interrupted, RegardError
 AGAIN = "The same command starts again, or goes on where there is something to go on from."
 
 app = typer.Typer(
-    help="Attention models for sequences: train them, check them, look inside them.",
+    help="Attention models for sequences and sets: train them, check them, look inside them.",
     epilog="Start with: regard train demo",
     no_args_is_help=True,
     add_completion=False,
@@ -57,7 +57,25 @@ app.add_typer(keys_app, name="keys")
 let_help_flow(app)
 
 
-def main(command: Callable[[], None] = app) -> None:
+WRONG_USE: Any = typer.BadParameter.__mro__[1]  # the parser's own errors, which typer has no name for
+
+
+def parsed() -> None:
+    """The verb that is asked for. What is wrong with its options is said as all else that is wrong."""
+    try:
+        code = app(standalone_mode=False)
+    except WRONG_USE as error:
+        message = error.format_message()
+        if not message:  # there was nothing but `regard`, and its help has been printed
+            sys.exit(2)
+        verb = error.ctx.command_path if error.ctx else "regard"
+        raise RegardError(f"{message} ({verb} --help says more)") from None
+    except typer.Abort:
+        sys.exit(1)
+    sys.exit(code or 0)
+
+
+def main(command: Callable[[], None] = parsed) -> None:
     """Run the command; a known problem ends in one sentence. Text goes in and out as UTF-8, whatever the locale."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

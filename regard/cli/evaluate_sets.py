@@ -6,6 +6,7 @@ import json
 
 from regard.cli.evaluate_labels import check_splits
 from regard.cli.evaluating import Request
+from regard.cli.options import bar
 
 
 def evaluate_sets(asked: Request) -> None:
@@ -21,10 +22,11 @@ def evaluate_sets(asked: Request) -> None:
     if asked.threads:
         torch.set_num_threads(asked.threads)
     model = open_model([Run.open(asked.run or "")], asked.weights, asked.device)
-    told = {split: model.score(split) for split in splits}
+    told = {}
+    for split in splits:
+        with bar(f"Scoring {split}", model.n_sets(split), "sets") as progress:
+            told[split] = model.score(split, progress)
     if asked.as_json:
         print(json.dumps(told))
         return
-    width = max(len(key) for scores in told.values() for key in scores)
-    lines = [f"{split} {key:{width}}  {value:.4f}" for split, scores in told.items() for key, value in scores.items()]
-    print("\n".join(lines))
+    print("\n".join(line for split, scores in told.items() for line in model.score_lines(split, scores)))

@@ -28,7 +28,16 @@ Rows = Annotated[
 Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Seeds of every row.")]
 Jobs = Annotated[int, typer.Option("--jobs", min=1, help="Runs at once on the one device.")]
 Show = Annotated[bool, typer.Option("--show", help="Print what is there so far of these rows, and train nothing.")]
-OUT = typer.Option("--out", help="Folder of the runs, the table and the picture.")
+
+
+def folder(out: Path) -> Path:
+    if out.exists() and not out.is_dir():
+        raise RegardError(f"--out {out} is a file: give a folder.")
+    return out
+
+
+OUT = typer.Option("--out", help="Folder of the runs, the table and the picture.", callback=folder)
+MEASURED = typer.Option("--out", help="Folder of the table, the figures and the picture.", callback=folder)
 
 
 @app.command("table-1")
@@ -45,9 +54,7 @@ def table_1(
     r: Annotated[int, typer.Option("--r", min=2, help="Positions of a neighbourhood.")] = 32,
     repeats: Annotated[int, typer.Option("--repeats", min=1, help="Of each timing; the median counts.")] = 5,
     batch: Annotated[int, typer.Option("--batch", min=1, help="Sequences at once.")] = 1,
-    out: Annotated[Path, typer.Option("--out", help="Folder of the table, the figures and the picture.")] = Path(
-        "runs/table-1"
-    ),
+    out: Annotated[Path, MEASURED] = Path("runs/table-1"),
 ) -> None:
     """Attention Is All You Need, Table 1: what attention, recurrence and convolution cost, measured.
 
@@ -80,9 +87,7 @@ def forgetting(
     distance: Annotated[int, typer.Option("--distance", min=2, help="Positions between output and input.")] = 100,
     width: Annotated[int, typer.Option("--width", min=8, help="d of every network, a multiple of 4.")] = 64,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Networks of each kind.")] = 5,
-    out: Annotated[Path, typer.Option("--out", help="Folder of the table, the figures and the picture.")] = Path(
-        "runs/forgetting"
-    ),
+    out: Annotated[Path, MEASURED] = Path("runs/forgetting"),
 ) -> None:
     """What recurrence forgets: the gradient of an output with respect to an input, by the distance between them.
 
@@ -314,7 +319,7 @@ def run_table(
 
     stages: experiments that may go on at once, and how they are measured; the first that fails is the last
     """
-    from regard.reproduce.experiments import carry_out
+    from regard.reproduce.experiments import carry_out, unfinished
 
     failures: list[str] = []
     for experiments, measure in [] if show else stages:
@@ -322,6 +327,8 @@ def run_table(
     found = table.finished(out)
     remarks, claims = table.remarks(found), [f"- {claim}: {word}" for claim, word in table.verdicts(found)]
     wrapped = [fill(line, 80, subsequent_indent="  ") for line in [*remarks, *claims]]
+    begun = unfinished(out, {each.row: each.recipe.name for experiments, _ in stages for each in experiments})
+    wrapped += ["", "Not finished:", *begun] if begun else []
     print("\n".join([table.narrow(found), "", *wrapped]))
     if found and not show:
         written = out / f"{table.name}.md"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from regard.errors import RegardError
+import typing
+
+from regard.errors import RegardError, nearest
 
 
 def at_least(section: object, where: str, **minima: float) -> None:
@@ -10,6 +12,15 @@ def at_least(section: object, where: str, **minima: float) -> None:
     for key, minimum in minima.items():
         if getattr(section, key) < minimum:
             raise RegardError(f"{dotted(where, key)} = {getattr(section, key)} must be at least {minimum}.")
+
+
+def one_of(section: object, where: str) -> None:
+    """Refuse a word that is none of those that its key may be. Recipes are read so; a section made in Python is not."""
+    for key, hint in typing.get_type_hints(type(section)).items():
+        words, value = typing.get_args(hint), getattr(section, key)
+        if typing.get_origin(hint) is typing.Literal and value not in words:
+            near = nearest(str(value), words)
+            raise RegardError(f"{dotted(where, key)} = {value!r} must be one of {', '.join(map(repr, words))}{near}.")
 
 
 def between(section: object, where: str, low: float, high: float, *keys: str) -> None:

@@ -59,6 +59,7 @@ class NumbersConfig(HeldOutConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_sizes(self)
+        at_least(self, "data", highest=1e-6)
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class MixturesConfig(HeldOutConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_sizes(self)
-        at_least(self, "data", n_components=1, spread=0.0, sigma=1e-6, views=0)
+        at_least(self, "data", n_components=1, spread=1e-6, sigma=1e-6, views=0)
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,11 @@ class CloudsConfig(HeldOutConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least(self, "data", n_points=2, noise=0.0)
+        if self.path and self.source == "shapes":
+            raise RegardError(
+                f'data.path = {self.path} is for data.source = "digits" or "modelnet40": "shapes" are generated. '
+                "Leave it out or set data.source."
+            )
 
 
 @dataclass(frozen=True)

@@ -51,8 +51,8 @@ class ImageEncoder(nn.Module):
         """images: (…, side, side, colours), or (…, side, side) where there is but one, bytes → (…, d_out)."""
         if self.grey:
             images = images[..., None]
-        *leading, side, _, colours = images.shape
-        x = images.reshape(-1, side, side, colours).permute(0, 3, 1, 2).float() / 255
+        leading = images.shape[:-3]
+        x = images.flatten(0, -4).permute(0, 3, 1, 2).float() / 255  # no -1: of no images it would be ambiguous
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
             x = F.relu(self.drop(norm(convolution(x))))
         x = x.flatten(1)
@@ -60,7 +60,7 @@ class ImageEncoder(nn.Module):
             x = part(x)
             if number < len(self.maps):
                 x = self.drop(F.relu(x))
-        return x.view(*leading, -1)
+        return x.view(*leading, self.d_out)
 
     def drop(self, x: Tensor) -> Tensor:
         return dropout(x, self.config.dropout) if self.training else x

@@ -11,6 +11,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from regard.config.sets import SetTransformerConfig
+from regard.errors import InputError
 from regard.nn.dropout import dropout
 from regard.nn.layout import Layout, Padded
 from regard.nn.sets import ISAB, PMA, RFF, SAB, BlockOptions, DotprodPool, Pool, RFFp, Row, check_fit
@@ -29,6 +30,8 @@ class SetTransformer(nn.Module):
 
     def __init__(self, config: SetTransformerConfig, d_in: int, d_out: int) -> None:
         super().__init__()
+        if min(d_in, d_out) < 1:
+            raise InputError(f"d_in = {d_in} and d_out = {d_out} must both be at least 1.")
         self.config, self.d_in, self.d_out = config, d_in, d_out
         widths = [d_in, *[config.d_model] * config.n_layers]
         self.encoder = nn.ModuleList(

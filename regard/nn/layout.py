@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.errors import InputError
 from regard.nn.masks import length_mask
 
 ALIGNED = 64  # matrix products like row counts that are multiples of this
@@ -23,6 +24,14 @@ ALIGNED = 64  # matrix products like row counts that are multiples of this
 def send(x: Tensor, device: torch.device) -> Tensor:
     """x on a device, on its way there while the host goes on."""
     return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" and not x.is_cuda else x.to(device)
+
+
+def whole_lengths(lengths: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Lengths as numpy has them, none of them negative or cut to a whole number: sequences would lie on one another."""
+    counts = np.asarray(lengths)  # by numpy: for so little, torch would wake all its threads
+    if counts.size and (counts.ndim != 1 or counts.dtype.kind not in "iu" or counts.min() < 0):
+        raise InputError(f"Lengths are whole numbers of at least 0, in one row, not {lengths}.")
+    return counts.astype(np.int64, copy=False).reshape(-1)
 
 
 class Layout(Protocol):
@@ -111,7 +120,7 @@ class Padded:
     @classmethod
     def of(cls, lengths: Sequence[int] | np.ndarray, size: int | None = None) -> Padded:
         """size: N, by default the greatest length"""
-        counts = torch.as_tensor(lengths, dtype=torch.long)
+        counts = torch.from_numpy(whole_lengths(lengths))
         if size is None:
             size = int(counts.max()) if len(counts) else 0
         return cls(length_mask(counts, size), torch.arange(size)[None], size, full=bool((counts == size).all()))
@@ -237,7 +246,7 @@ class Packed:
     @classmethod
     def of(cls, lengths: Sequence[int] | np.ndarray, size: int | None = None) -> Packed:
         """Sequences of these lengths; `size` where the rectangle they stand for is wider than the longest."""
-        counts = np.asarray(lengths, dtype=np.int64)  # by numpy: for so little, torch would wake all its threads
+        counts = whole_lengths(lengths)
         size = int(counts.max(initial=0)) if size is None else size
         offsets = np.concatenate([[0], counts.cumsum()])
         rows = np.repeat(np.arange(len(counts)), counts)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import NamedTuple, TypedDict, TypeVar, Unpack
 
 import torch
@@ -51,14 +51,26 @@ def pick(name: str, value: str, choices: Mapping[str, Choice]) -> Choice:
     return choices[value]
 
 
-def check_fit(x: Tensor, layout: Layout) -> None:
-    """Refuse a tensor that lies otherwise than its layout says. Known from shapes, without asking the device."""
+def check_fit(x: Tensor, layout: Layout, weight: Tensor | None = None) -> None:
+    """Refuse a tensor that lies otherwise than its layout says, or is not for the matrix (d_out, d_in) that is to take
+    it. Known from shapes and types, without asking the device."""
     shape = layout.mask.shape if layout.offsets is None else layout.positions.shape
     if x.shape[:-1] != shape:
         raise InputError(
             f"A tensor of shape {tuple(x.shape)} does not fit its layout: of these sets it must have the shape "
             f"({', '.join(map(str, shape))}, d)."
         )
+    if weight is not None:
+        check_elements(x, weight)
+
+
+def check_elements(x: Tensor, weight: Tensor) -> None:
+    """Narrow types may differ, as in mixed precision."""
+    if x.shape[-1] != weight.shape[-1]:
+        raise InputError(f"Elements have a width of {x.shape[-1]}, but the block was made for {weight.shape[-1]}.")
+    if x.dtype != weight.dtype and (torch.float64 in (x.dtype, weight.dtype) or not x.is_floating_point()):
+        ours, theirs = (str(tensor.dtype).removeprefix("torch.") for tensor in (x, weight))
+        raise InputError(f"Elements are of {ours}, but the block computes in {theirs}: convert them with x.to(…).")
 
 
 # --- attention over sets ---------------------------------------------------------------------------------
@@ -130,6 +142,11 @@ class SetAttention(Gathering):
         self.w_k = nn.Linear(d_memory, d_model)
         self.w_v = nn.Linear(d_memory, d_model)
 
+    @property
+    def first(self) -> Tensor:
+        """The matrix that takes X first."""
+        return self.w_q.weight
+
     def forward(self, x: Tensor, layout: Layout, memory: Tensor, memory_layout: Layout) -> Tensor:
         """x: (…, d_in) in `layout`   memory: (…, d_memory) in `memory_layout`   → (…, D) in `layout`."""
         q = self.w_q(x)
@@ -146,6 +163,10 @@ class PlainSetAttention(SetAttention):
         super().__init__(d_model, d_memory, d_model, n_heads, scale)
         self.w_in = Row(d_in, d_model) if d_in != d_model else nn.Identity()
         self.w_o = Row(d_model, d_model)
+
+    @property
+    def first(self) -> Tensor:
+        return self.w_in.weight if isinstance(self.w_in, Row) else self.w_q.weight
 
     def forward(self, x: Tensor, layout: Layout, memory: Tensor, memory_layout: Layout) -> Tensor:
         x = self.w_in(x)
@@ -221,8 +242,8 @@ class MAB(nn.Module):
 
     def forward(self, x: Tensor, layout: Layout, memory: Tensor, memory_layout: Layout) -> Tensor:
         """x: (…, d_in) in `layout`   memory: (…, d_memory) in `memory_layout`   → (…, D) in `layout`."""
-        check_fit(x, layout)
-        check_fit(memory, memory_layout)
+        check_fit(x, layout, self.attn.first)
+        check_fit(memory, memory_layout, self.attn.w_k.weight)
         h = self.attn_norm(self.attn(x, layout, memory, memory_layout))
         # Not `linear_relu`: the sum hands one gradient to both of its terms.
         return self.feed_forward_norm(h + self.feed_forward(h).relu())
@@ -315,6 +336,8 @@ class RFF(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x: (…, widths[0]) → (…, widths[-1])."""
+        for weight in islice(self.maps.parameters(), 1):
+            check_elements(x, weight)
         for number, part in enumerate(self.maps, start=1):
             x = part(x)
             if number < len(self.maps) or self.last_activation:
@@ -336,7 +359,7 @@ class RFFp(nn.Module):
 
     def forward(self, x: Tensor, layout: Layout) -> Tensor:
         """x: (…, d_in) → (…, d_out), both in `layout`."""
-        check_fit(x, layout)
+        check_fit(x, layout, self.own.weight)
         pooled = self.others(self.pool(x, layout))  # (B, d_out)
         return self.activation(self.own(x) - layout.spread(pooled))
 
@@ -383,6 +406,6 @@ class DotprodPool(Gathering):
 
     def forward(self, x: Tensor, layout: Layout) -> Tensor:
         """x: (…, D) in `layout` → (B, 1, D)."""
-        check_fit(x, layout)
+        check_fit(x, layout, self.seed)
         seeds, few = for_each_set(self.seed.to(x.dtype), layout)
         return few.pad(self.context(seeds, few, torch.cat([x, x], dim=-1), layout))

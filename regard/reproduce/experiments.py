@@ -81,8 +81,12 @@ class Experiment:
 
 def recipe_in(result: Path) -> Recipe | None:
     """What a result was made with; None where its keys are those of another version."""
+    return readable(json.loads(result.read_text(encoding="utf-8"))["recipe"])
+
+
+def readable(recipe: Path | dict[str, Any]) -> Recipe | None:
     try:
-        return resolve(json.loads(result.read_text(encoding="utf-8"))["recipe"])
+        return resolve(recipe)
     except RegardError:
         return None
 
@@ -125,6 +129,21 @@ def finished(folder: Path, names: dict[str, str]) -> list[Experiment]:
                 found += [Experiment(row, int(seed), recipe, path.parent)] if recipe and recipe.name == name else []
     order = list(names)
     return sorted(found, key=lambda each: (order.index(each.row), each.seed))
+
+
+def unfinished(folder: Path, names: dict[str, str]) -> list[str]:
+    """How far the runs of these rows have come that have no result yet, a line each. names: as of `finished`"""
+    lines = []
+    for row, name in names.items():
+        for path in sorted(folder.glob(f"{slug(row)}-*/recipe.toml")):
+            seed = path.parent.name.removeprefix(f"{slug(row)}-")
+            recipe = None if (path.parent / RESULT).is_file() or not seed.isdecimal() else readable(path)
+            if recipe is None or recipe.name != name:
+                continue
+            step, steps = last_step(path.parent), recipe.train.steps
+            told = f"{step:,} of {steps:,} steps" if step < steps else "trained, not scored yet"
+            lines.append(f"{row}, seed {seed}: {told}")
+    return lines
 
 
 @dataclass(frozen=True)

@@ -276,14 +276,16 @@ class Table:
         names = flush(["", "", *(row.name for row in self.rows)], left=True)
         return in_blocks(names, [*parts, flush(["", "seeds", *self.seeds(done)])])
 
-    def picture(self, done: Sequence[Experiment]) -> tuple[list[str], list[tuple[float, float]], list[float | None]]:
-        """For a picture of one column: the finished rows, ours with their spread, and the paper's."""
+    def picture(
+        self, done: Sequence[Experiment]
+    ) -> tuple[list[str], list[tuple[float, float]], list[tuple[float, float] | None]]:
+        """For a picture of one column: the finished rows, ours with their spread, and the paper's with theirs."""
         values = figures(done, self.columns[self.drawn].key)
         rows = [row for row in self.rows if row.name in values]
         return (
             [row.name for row in rows],
             [(values[row.name].mean, values[row.name].spread) for row in rows],
-            [number(papers(row, self.columns)[self.drawn]) for row in rows],
+            [with_spread(papers(row, self.columns)[self.drawn]) for row in rows],
         )
 
     def draw(self, done: Sequence[Experiment], folder: Path) -> list[Path]:
@@ -344,6 +346,12 @@ def number(printed: str) -> float | None:
     """The mean in a figure such as −1.4726 ± 0.01; None where there is none."""
     text = printed.split("±")[0].strip().replace("−", "-")
     return None if text in ("", "–") else float(text)
+
+
+def with_spread(printed: str) -> tuple[float, float] | None:
+    """The same with what stands after ±, 0 where nothing does."""
+    mean = number(printed)
+    return None if mean is None else (mean, number(printed.partition("±")[2]) or 0.0)
 
 
 def schedules(paper_steps: int | None, done: Sequence[Experiment]) -> list[str]:

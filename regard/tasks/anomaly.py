@@ -6,6 +6,8 @@ AUROC and AUPR of the softmax over all images of all sets, and how often the hig
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import torch.nn.functional as F
 from torch import Tensor
@@ -20,6 +22,13 @@ from regard.tasks.sets import Scores, SetBatch, SetTask, to_numpy
 
 
 class AnomalyTask(SetTask[AnomalyRecipe]):
+    meanings: ClassVar[dict[str, str]] = {
+        "loss": "cross-entropy of the outlier's place",
+        "accuracy": "how often the outlier scores highest",
+        "auroc": "how often it scores above another image; by chance 0.5",
+        "aupr": "average precision of the scores; by chance 1 / images of a set",
+    }
+
     @property
     def largest(self) -> int:
         return self.recipe.data.size
@@ -49,8 +58,15 @@ class AnomalyTask(SetTask[AnomalyRecipe]):
         scores, outlier = values.pop("scores").ravel(), values.pop("outlier").ravel()
         return super().summary(values) | {"auroc": auroc(scores, outlier), "aupr": average_precision(scores, outlier)}
 
-    def answers(self, output: Tensor, layout: Padded) -> list[int]:
-        return output.argmax(dim=1).tolist()
+    def answers(self, output: Tensor, layout: Padded) -> list[int | None]:
+        if not layout.size:
+            return [None] * len(output)
+        places, sizes = output.argmax(dim=1).tolist(), layout.lengths.tolist()
+        return [place if size else None for place, size in zip(places, sizes, strict=True)]
 
-    def element_names(self, sets: Sets) -> list[str]:
-        return [f"{i} (outlier)" if outlier else str(i) for i, outlier in enumerate(sets.truth["outlier"][0])]
+    def verdict(self, answer: int | None, sets: Sets) -> str:
+        return f"said image {answer}, is image {sets.target[0]}"
+
+    def element_names(self, sets: Sets, answer: int | None = None) -> list[str]:
+        remarks = {answer: " (said)", int(sets.target[0]): " (outlier)"}
+        return [f"{i}{remarks.get(i, '')}" for i in range(int(sets.sizes[0]))]

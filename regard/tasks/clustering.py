@@ -10,6 +10,8 @@ Departures from the paper: σ stays above a small part of what it was drawn with
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -29,7 +31,21 @@ D = 2  # the points lie in a plane
 FLOOR = 3e-3  # of the true σ: a σ that rounds to nothing would leave a loss that is no number
 
 
+PASSES = {
+    "0": "the network's answer",
+    "1": "after one step of expectation maximisation",
+    "_views": "the likeliest from many sides",
+    "_oracle": "what drew the points",
+}
+
+
 class ClusteringTask(SetTask[ClusteringRecipe]):
+    meanings: ClassVar[dict[str, str]] = {
+        "loss": "negative log-likelihood of a point",
+        **{f"ll{name}": f"log-likelihood of a point: {words}" for name, words in PASSES.items()},
+        **{f"gap{name}": f"the same less the oracle's: {PASSES[name]}" for name in ("0", "1", "_views")},
+        **{f"ari{name}": f"adjusted Rand index, 1 is best: {words}" for name, words in PASSES.items()},
+    }
     spatial = True
 
     @property
@@ -75,6 +91,11 @@ class ClusteringTask(SetTask[ClusteringRecipe]):
     def answers(self, output: Tensor, layout: Padded) -> list[Mixture]:
         found = self.mixture(output)
         return [Mixture(*(part[row : row + 1].cpu() for part in found)) for row in range(len(output))]
+
+    def verdict(self, answer: Mixture, sets: Sets) -> str:
+        x, layout = torch.from_numpy(sets.elements), Padded.of(sets.sizes, sets.elements.shape[1])
+        found, true = (float(mean_log_likelihood(x, layout, one)) for one in (answer, oracle(sets, x.device)))
+        return f"log-likelihood of a point {found:.3f}, of what drew the points {true:.3f}"
 
 
 def oracle(sets: Sets, device: torch.device) -> Mixture:

@@ -7,6 +7,8 @@ gets most fits (`instance_top`).
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import torch.nn.functional as F
 from torch import Tensor
@@ -24,6 +26,13 @@ LOOKS = ("instance_auroc", "instance_top")
 
 
 class KeyChainTask(SetTask[KeyChainRecipe]):
+    meanings: ClassVar[dict[str, str]] = {
+        "loss": "cross-entropy of whether the door opens",
+        "accuracy": "how often it is told whether the door opens",
+        "instance_auroc": "how often a key that fits is looked at more than another; by chance 0.5",
+        "instance_top": "how often the key that is looked at most fits",
+    }
+
     @property
     def largest(self) -> int:
         return self.recipe.data.largest
@@ -58,7 +67,10 @@ class KeyChainTask(SetTask[KeyChainRecipe]):
     def answers(self, output: Tensor, layout: Padded) -> list[float]:
         return output[:, 0, 0].sigmoid().tolist()
 
-    def element_names(self, sets: Sets) -> list[str]:
+    def verdict(self, answer: float, sets: Sets) -> str:
+        return f"opens with probability {answer:.2f}, {'opens' if sets.target[0] else 'does not open'}"
+
+    def element_names(self, sets: Sets, answer: float | None = None) -> list[str]:
         return [f"{i} (fits)" if fits else str(i) for i, fits in enumerate(sets.truth["fits"][0, : sets.sizes[0]])]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from torch import Tensor
 
@@ -14,6 +16,8 @@ from regard.tasks.sets import SetBatch, SetTask, to_numpy
 
 
 class MaxRegressionTask(SetTask[MaxRegressionRecipe]):
+    meanings: ClassVar[dict[str, str]] = {"loss": "mean absolute error", "mae": "mean absolute error"}
+
     @property
     def largest(self) -> int:
         return self.recipe.data.largest
@@ -38,5 +42,8 @@ class MaxRegressionTask(SetTask[MaxRegressionRecipe]):
     def answers(self, output: Tensor, layout: Padded) -> list[float]:
         return output[:, 0, 0].tolist()
 
-    def element_names(self, sets: Sets) -> list[str]:
+    def verdict(self, answer: float, sets: Sets) -> str:
+        return f"said {answer:.1f}, is {sets.target[0]:.1f}"
+
+    def element_names(self, sets: Sets, answer: float | None = None) -> list[str]:
         return [f"{value:.1f}" for value in sets.elements[0, : sets.sizes[0], 0]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import torch.nn.functional as F
 from torch import Tensor
@@ -16,6 +18,10 @@ from regard.tasks.sets import SetBatch, SetTask, to_numpy
 
 class PointCloudsTask(SetTask[PointCloudsRecipe]):
     spatial = True
+    meanings: ClassVar[dict[str, str]] = {
+        "loss": "cross-entropy of the class",
+        "accuracy": "how often the class is right",
+    }
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -44,6 +50,9 @@ class PointCloudsTask(SetTask[PointCloudsRecipe]):
 
     def answers(self, output: Tensor, layout: Padded) -> list[str]:
         return [self.classes[label] for label in output[:, 0].argmax(dim=1).tolist()]
+
+    def verdict(self, answer: str, sets: Sets) -> str:
+        return f"said {answer}, is {self.classes[sets.target[0]]}"
 
 
 def cloud_source(data: CloudsConfig, split: str) -> Source:

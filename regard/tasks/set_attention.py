@@ -9,21 +9,19 @@ the picture.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.sets import Sets
 from regard.errors import RegardError
 from regard.nn.em import assign
 from regard.nn.layout import Padded
-from regard.nn.mixture import Mixture
 from regard.tasks.set_model import SetModel
 from regard.tasks.sets import to_numpy
 from regard.view import AttentionMap, AttentionView, attention_page, attention_png
 from regard.view.sets import Clustering, Looks, clusterings_picture, flat, image_looks_png, looks_png
+from regard.wording import counted
 
 MOST_ON_A_PAGE = 100  # points: the page stores weights in 8 bits, which cannot tell those of larger sets apart
 
@@ -36,20 +34,20 @@ def draw(model: SetModel, number: int, folder: Path, name: str) -> list[Path]:
     seen = {path: to_numpy(weights[0]) for path, weights in captured.items()}  # (H, Q, K)
     if not seen:
         raise RegardError(f"{model.name} has no attention to look at: neither its encoder nor its pooling attends.")
-    title = f"{model.name} · test set {number} · {described(answer)}"
+    title, verdict = f"{model.name} · test set {number}", model.task.verdict(answer, sets)
     png = folder / f"{name}.png"
     looks = [looks_of(path, weights) for path, weights in seen.items() if to_elements(path)]
     points = flat(sets.elements[0]) if model.task.spatial else None
-    maps = labelled(seen, place_names(points) if points is not None else model.task.element_names(sets), points)
-    view = AttentionView(title, described_set(sets), described(answer), maps)
+    names = place_names(points) if points is not None else model.task.element_names(sets, answer)
+    view = AttentionView(title, f"a set of {int(sets.sizes[0])}", verdict, labelled(seen, names, points))
     drawn = [png]
     if points is not None:
-        looks_png(points, looks, png, title)
+        looks_png(points, looks, png, f"{title} · {verdict}")
     else:
         attention_png(view, png)
     if len(model.task.element) > 1:
         drawn.append(folder / f"{name}-images.png")
-        image_looks_png(sets.elements[0], looks, drawn[-1], title)
+        image_looks_png(sets.elements[0], names, looks, drawn[-1], f"{title} · {verdict}")
     if points is not None and len(points) > MOST_ON_A_PAGE:
         return drawn
     page = folder / f"{name}.html"
@@ -91,16 +89,6 @@ def labelled(seen: dict[str, np.ndarray], elements: list[str], points: np.ndarra
     return maps
 
 
-def described_set(sets: Sets) -> str:
-    return f"a set of {int(sets.sizes[0])}"
-
-
-def described(answer: Any) -> str:
-    if isinstance(answer, Mixture):
-        return f"{answer.means.shape[1]} components"
-    return f"answer {answer:.3g}" if isinstance(answer, float) else f"answer {answer}"
-
-
 # --- clusterings -----------------------------------------------------------------------------------------
 
 
@@ -117,7 +105,7 @@ def draw_clusterings(model: SetModel, path: Path, count: int = 10) -> None:
         truth = tuple(sets.truth[key][row] for key in ("weights", "means", "sigmas"))
         panels.append(Clustering(points, nearest, ours, (truth[0], truth[1], truth[2])))
     clusterings_picture(
-        panels, [path, path.with_suffix(".svg")], f"{model.name}: solid, what was found; dotted, what drew the points"
+        panels, [path, path.with_suffix(".svg")], f"{model.name} · {counted(len(panels), 'test set')}, by number"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,12 +49,24 @@ class SetModel:
 
     @property
     def n_test_sets(self) -> int:
-        count = self.task.stream("test").source.count
-        return self.recipe.data.test_sets if count is None else min(count, self.recipe.data.test_sets)
+        return self.n_sets("test")
 
-    def score(self, split: str = "test") -> Scores:
-        data = self.recipe.data
-        return self.task.evaluate(split, data.test_sets if split == "test" else data.valid_sets, self.device)
+    def n_sets(self, split: str) -> int:
+        """Of those that the model is scored on: as many as the recipe says, or as there are."""
+        wanted, count = getattr(self.recipe.data, f"{split}_sets"), self.task.stream(split).source.count
+        return int(wanted if count is None else min(count, wanted))
+
+    def score(self, split: str = "test", progress: Callable[[int], None] = lambda done: None) -> Scores:
+        """`progress` is told how many sets are done."""
+        return self.task.evaluate(split, self.n_sets(split), self.device, progress=progress)
+
+    def score_lines(self, split: str, scores: Scores) -> list[str]:
+        """Scores for a person: what each is called, its value, and what it means."""
+        width = max(len(key) for key in scores)
+        lines = [
+            f"{split} {key:{width}}  {value:7.4f}  {self.task.meanings.get(key, '')}" for key, value in scores.items()
+        ]
+        return [line.rstrip() for line in lines]
 
     def attend(self, sets: Sets) -> tuple[list[Any], dict[str, Tensor]]:
         """What the model makes of some sets, and every attention by module path, (B, H, Q, K)."""

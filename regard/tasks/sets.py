@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -43,6 +43,7 @@ class SetTask(ABC, Generic[R]):
 
     unit: ClassVar[str] = "sets"
     spatial: ClassVar[bool] = False  # whether elements are points of a space that can be drawn
+    meanings: ClassVar[dict[str, str]] = {}  # of its scores, in a few words
 
     def __init__(self, recipe: R) -> None:
         self.recipe = recipe
@@ -83,8 +84,13 @@ class SetTask(ABC, Generic[R]):
     def answers(self, output: Tensor, layout: Padded) -> list[Any]:
         """What a user is told of each set."""
 
-    def element_names(self, sets: Sets) -> list[str]:
-        """A short name for every element of a single set: by default its number."""
+    @abstractmethod
+    def verdict(self, answer: Any, sets: Sets) -> str:
+        """What was answered of a single set and what is right, in words."""
+
+    def element_names(self, sets: Sets, answer: Any = None) -> list[str]:
+        """A short name for every element of a single set, with a remark in brackets where it is the one that was asked
+        for or, wrongly, the answer: by default its number."""
         return [str(i) for i in range(int(sets.sizes[0]))]
 
     def summary(self, values: dict[str, np.ndarray]) -> Scores:
@@ -122,8 +128,16 @@ class SetTask(ABC, Generic[R]):
         return Validation(scores)
 
     @torch.no_grad()
-    def evaluate(self, split: str, count: int, device: torch.device, closely: bool = True) -> Scores:
-        """Scores of the first `count` sets of a split, or of all where there are fewer."""
+    def evaluate(
+        self,
+        split: str,
+        count: int,
+        device: torch.device,
+        closely: bool = True,
+        progress: Callable[[int], None] = lambda done: None,
+    ) -> Scores:
+        """Scores of the first `count` sets of a split, or of all where there are fewer. `progress` is told how many are
+        done."""
         found: dict[str, list[np.ndarray]] = {}
         with evaluating(self.model):
             for sets, batch in self.held_out(split, count, device):
@@ -131,6 +145,7 @@ class SetTask(ABC, Generic[R]):
                 values = {"loss": to_numpy(self.losses(output, batch)), **self.measure(output, batch, sets, closely)}
                 for key, value in values.items():
                     found.setdefault(key, []).append(value)
+                progress(sum(map(len, found["loss"])))
         return self.summary({key: np.concatenate(values) for key, values in found.items()})
 
     def held_out(self, split: str, count: int, device: torch.device) -> Iterator[tuple[Sets, SetBatch]]:

@@ -5,6 +5,8 @@ loss = λ − c log λ + log c!      the answer is the mode of Poisson(λ), ⌊�
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import torch.nn.functional as F
 from torch import Tensor
@@ -15,12 +17,19 @@ from regard.data.sets.characters import Characters, omniglot
 from regard.models.image_sets import ImageSetTransformer
 from regard.nn.layout import Padded
 from regard.tasks.sets import SetBatch, SetTask, to_numpy
+from regard.wording import counted
 
 SIDE = 28  # pixels
 LOWEST = 1e-6  # rate, so that its logarithm is finite
 
 
 class UniqueCharactersTask(SetTask[UniqueCharactersRecipe]):
+    meanings: ClassVar[dict[str, str]] = {
+        "loss": "negative log-likelihood of the count",
+        "accuracy": "how often the count is right",
+        "mae": "mean absolute error of the rate λ",
+    }
+
     @property
     def largest(self) -> int:
         return self.recipe.data.largest
@@ -48,9 +57,16 @@ class UniqueCharactersTask(SetTask[UniqueCharactersRecipe]):
     def answers(self, output: Tensor, layout: Padded) -> list[int]:
         return [int(rate) for rate in rate_of(output).tolist()]
 
-    def element_names(self, sets: Sets) -> list[str]:
+    def verdict(self, answer: int, sets: Sets) -> str:
+        return f"found {counted(answer, 'different character')}, there {are(int(sets.target[0]))}"
+
+    def element_names(self, sets: Sets, answer: int | None = None) -> list[str]:
         _, which = np.unique(sets.truth["character"][0, : sets.sizes[0]], return_inverse=True)
-        return [f"character {chr(ord('a') + i)}" for i in which]
+        return [f"{i}, character {chr(ord('a') + one)}" for i, one in enumerate(which)]
+
+
+def are(count: int) -> str:
+    return f"{'is' if count == 1 else 'are'} {count}"
 
 
 def rate_of(output: Tensor) -> Tensor:

@@ -68,8 +68,7 @@ def report(model: SetModel, recipe: SetRecipe, run: Run) -> str:
     run.report.mkdir(exist_ok=True)
     scores = model.score("test")
     write_atomically(run.report / "scores.json", json.dumps({"test": scores}, indent=1) + "\n")
-    width = max(len(key) for key in scores)
-    lines = [f"test {key:{width}}  {value:.4f}" for key, value in scores.items()]
+    lines = model.score_lines("test", scores)
     curve = run.report / "loss.png"
     loss_curve_png(run.records(), curve, run.title)
     lines += ["", f"loss curve  {curve}"]

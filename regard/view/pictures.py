@@ -6,7 +6,8 @@ import difflib
 import math
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 
 from matplotlib.axes import Axes
@@ -45,15 +46,16 @@ def attention_png(view: AttentionView, path: Path, name: str | None = None) -> N
         figure.text(
             *place, line, fontsize=points, color=color, fontweight=weight, parse_math=False, fontfamily=font()
         )  # fmt: skip
-    for i, one in enumerate(maps):
-        top = height - sizes.header - i * sizes.panel_height
+    tops = list(accumulate((sizes.panel_height(one) for one in maps), initial=sizes.header))
+    for one, top in zip(maps, tops, strict=False):
+        bottom = height - top - sizes.panel_height(one) + sizes.below(one) + 0.12
         for head in range(one.weights.shape[0]):
             axes = figure.add_axes(
                 (
                     (sizes.side + head * sizes.panel_width) / width,
-                    (top - sizes.panel_height + sizes.below + 0.12) / height,
+                    bottom / height,
                     (sizes.panel_width - 0.18) / width,
-                    (sizes.panel_height - sizes.below - 0.12 - sizes.above) / height,
+                    sizes.rows(one) / height,
                 )
             )
             _draw_head(axes, one, head, sizes)
@@ -74,9 +76,7 @@ class _Sizes:
 
     cell: float  # of a token's row and column
     side: float  # the labels to the left of a panel
-    below: float  # those below it
     panel_width: float
-    panel_height: float
     above: float  # a panel: its title, and the line of a path
     width: float
     height: float
@@ -94,18 +94,27 @@ class _Sizes:
 
     @classmethod
     def with_cells(cls, view: AttentionView, maps: list[AttentionMap], cell: float) -> _Sizes:
-        n_heads = max(one.weights.shape[0] for one in maps)
-        q_tokens, k_tokens = max(len(one.rows) for one in maps), max(len(one.columns) for one in maps)
-        if min(n_heads, q_tokens, k_tokens) == 0:
+        n_heads, k_tokens = max(one.weights.shape[0] for one in maps), max(len(one.columns) for one in maps)
+        if min(n_heads, k_tokens, *(len(one.rows) for one in maps)) == 0:
             raise ValueError("there is nothing to draw: the attention maps have no heads or no tokens")
-        side, below = _label_inches(maps)
+        side = max(_label_inches(one.rows) for one in maps)
         panel_width = max(k_tokens * cell, 1.2) + 0.18
         width = max(n_heads * panel_width + side + 0.5, _LEAST_WIDTH)
         above = 0.3 + (_line_inches(_title_points(width)) if any(_path(one) for one in maps) else 0.0)
-        panel_height = max(q_tokens * cell, 0.8) + below + 0.12 + above
         caption = _caption(view, maps, width, _every(cell))
-        height = len(maps) * panel_height + _header(caption)
-        return cls(cell, side, below, panel_width, panel_height, above, width, height, caption)
+        flat = cls(cell, side, panel_width, above, width, _header(caption), caption)
+        return replace(flat, height=flat.header + sum(map(flat.panel_height, maps)))
+
+    def rows(self, one: AttentionMap) -> float:
+        """The height of a map's rows: a single one is no taller than its label needs."""
+        return max(len(one.rows) * self.cell, 1.5 * _TOKEN_INCHES)
+
+    def below(self, one: AttentionMap) -> float:
+        """The labels below a map."""
+        return _label_inches(one.columns)
+
+    def panel_height(self, one: AttentionMap) -> float:
+        return self.above + self.rows(one) + self.below(one) + 0.12
 
     @property
     def every(self) -> int:
@@ -189,7 +198,16 @@ def loss_curve_png(records: Sequence[Mapping[str, float | str]], path: Path, tit
     )
 
     if train:
-        upper.plot(list(train), list(train.values()), color=TRAIN, linewidth=1.3, label="training")
+        alone = "o" if len(train) == 1 else ""  # one point makes no line
+        upper.plot(
+            list(train),
+            list(train.values()),
+            color=TRAIN,
+            linewidth=1.3,
+            label="training",
+            marker=alone,
+            markersize=3.5,
+        )
     if valid:
         upper.plot(
             list(valid),
@@ -271,13 +289,9 @@ def _title_points(width: float) -> float:
     return 8.5 * _larger(width, 1.8)
 
 
-def _label_inches(maps: list[AttentionMap]) -> tuple[float, float]:
-    """The room the longest query label takes to the left, and the longest key label below."""
-
-    def inches(tokens: list[str]) -> float:
-        return max((len(short_label(token)) for token in as_read(tokens)), default=0) * _LABEL_POINTS * 0.68 / 72 + 0.22
-
-    return max(inches(one.rows) for one in maps), max(inches(one.columns) for one in maps)
+def _label_inches(tokens: list[str]) -> float:
+    """The room that the longest of some labels takes, to the left or below."""
+    return max((len(short_label(token)) for token in as_read(tokens)), default=0) * _LABEL_POINTS * 0.68 / 72 + 0.22
 
 
 def _series(records: Sequence[Mapping[str, float | str]], kind: str, key: str) -> dict[int, float]:

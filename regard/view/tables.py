@@ -12,13 +12,17 @@ from regard.view.drawing import FIRST, INK, PALE, save
 
 
 def table_png(
-    path: Path, title: str, rows: Sequence[str], ours: Sequence[tuple[float, float]], paper: Sequence[float | None]
+    path: Path,
+    title: str,
+    rows: Sequence[str],
+    ours: Sequence[tuple[float, float]],
+    paper: Sequence[tuple[float, float] | None],
 ) -> None:
     """Two panels with the same rows, since the scales differ: what matters is whether the rows stand in the same order.
     One panel where the paper has none of them. A dotted line marks the first row in each, for the others to be compared
     with; a legend says so.
 
-    ours: mean and spread over seeds of each row
+    ours, paper: mean and spread over seeds of each row
     """
     known = [(place, value) for place, value in enumerate(reversed(paper)) if value is not None]
     figure = Figure(figsize=(9.0, 0.3 * len(rows) + 1.7), facecolor="white", layout="constrained")
@@ -28,8 +32,11 @@ def table_png(
     errorbar = panels[-1].errorbar(means, places, xerr=spreads, fmt="o", color=FIRST, capsize=3)
     headed, dotted = [(panels[-1], means[0], "here")], rows[0]
     if known:
-        panels[0].plot([value for _, value in known], [place for place, _ in known], "o", color=PALE)
-        place, value = known[-1]
+        panels[0].errorbar(
+            [value for _, (value, _) in known], [place for place, _ in known],
+            xerr=[spread for _, (_, spread) in known], fmt="o", color=PALE, capsize=3,
+        )  # fmt: skip
+        place, (value, _) = known[-1]
         headed.append((panels[0], value, "paper"))
         dotted = rows[0] if paper[0] is not None else f"{rows[0]} (paper: {rows[len(rows) - 1 - place]})"
     for axes, first, name in headed:
@@ -39,9 +46,11 @@ def table_png(
         for side in ("top", "right", "left"):
             axes.spines[side].set_visible(False)
     panels[0].set_yticks(places, list(rows), fontsize=8)
+    panels[0].set_ylim(-0.6, len(rows) - 0.4)  # the lowest row does not lie on the axis
     figure.suptitle(title, fontsize=11, color=INK)
     handles = [Line2D([], [], color=INK, linewidth=0.8, linestyle=":")]
-    handles += [errorbar] if any(spreads) else []
+    spread = any(spreads) or any(spread for _, (_, spread) in known)
+    handles += [errorbar] if spread else []
     words = [f"where {dotted} stands", "mean and spread over seeds"]
     figure.legend(handles, words[: len(handles)], loc="outside lower center", ncols=2, frameon=False, fontsize=8)
     save(figure, path, dpi=150)

@@ -10,7 +10,7 @@ from set_files import write_flickr8k, write_mnist, write_modelnet, write_omniglo
 
 from regard.data.batching import Place
 from regard.data.sets import SetOrder, Sets, Source, stream
-from regard.data.sets.anomalies import ATTRIBUTES, flickr8k
+from regard.data.sets.anomalies import ATTRIBUTES, FILES, flickr8k
 from regard.data.sets.bags import KeyChains
 from regard.data.sets.characters import omniglot
 from regard.data.sets.clouds import CLASSES, ShapeClouds, digits, modelnet40, rotations
@@ -206,6 +206,24 @@ def test_modelnet_is_read_from_its_usual_files(tmp_path: Path) -> None:
     names.write_text("airplane\nbanana\n", encoding="utf-8")
     with pytest.raises(RegardError, match="other classes than ModelNet40's, airplane to xbox"):
         modelnet40(folder, "test", 16)
+
+
+def test_a_folder_that_is_not_flickr8k_is_told_what_it_lacks(tmp_path: Path) -> None:
+    folder = write_flickr8k(tmp_path)
+    for name in FILES:
+        kept = (folder / name).read_bytes()
+        (folder / name).unlink()
+        with pytest.raises(
+            RegardError, match=rf"has no file {name}: it should be the folder of Flickr8k with index"
+        ) as e:
+            flickr8k(str(folder), "train", 5, 20, 16)
+        assert "Errno" not in str(e.value)
+        (folder / name).write_bytes(kept)
+    for name, words in (("index.npz", "the arrays offsets and names"), (FILES[-1], "a text that xz has packed")):
+        (folder / name).write_bytes(b"something else")
+        with pytest.raises(RegardError, match=f"{name} should (have|be) {words}"):
+            flickr8k(str(folder), "train", 5, 20, 16)
+        write_flickr8k(tmp_path)
 
 
 def test_files_that_are_missing_are_named() -> None:

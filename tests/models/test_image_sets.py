@@ -63,3 +63,22 @@ def test_statistics_are_gathered_in_training_and_used_in_testing() -> None:
     seen = model.images.convolutions[0](x.reshape(-1, 1, 12, 12).float() / 255).transpose(0, 1).flatten(1)
     torch.testing.assert_close(norm.running_mean, 0.1 * seen.mean(dim=1))
     assert not torch.equal(model.eval()(x, layout), before)
+
+
+def test_empty_sets_of_images_have_finite_values_and_gradients() -> None:
+    """Alone, where no image is computed at all, and beside others."""
+    torch.manual_seed(0)
+    for config in (SMALL, ImagesConfig(n_convolutions=1, channels=4)):  # the second with batch statistics
+        counter, finder = ImageSetTransformer(config, SETS, 12, 3, 1).eval(), OutlierFinder(config, SETS, 12, 3).eval()
+        for sizes in ([0], [0, 0], [2, 0]):
+            x, layout = images(len(sizes), max(sizes)), Padded.of(sizes)
+            out, scores = counter(x, layout), finder(x, layout)
+            assert out.shape == (len(sizes), 2, 1)
+            assert out.isfinite().all()
+            assert scores.shape == (len(sizes), max(sizes))
+            assert scores[layout.mask].isfinite().all()
+            (out.square().sum() + scores[layout.mask].sum()).backward()
+        found = [
+            parameter.grad for parameter in (*counter.parameters(), *finder.parameters()) if parameter.requires_grad
+        ]
+        assert all(gradient is not None and gradient.isfinite().all() for gradient in found)

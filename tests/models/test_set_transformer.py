@@ -119,8 +119,16 @@ def test_capture_names_every_attention_of_a_set() -> None:
         ({"pooling": "mean", "decoder_layers": 1}, "decoder_layers = 1 needs"),
         ({"dropout": 1.0}, "dropout"),
         ({"n_layers": 0}, "n_layers"),
+        ({"encoder": "foo"}, "model.encoder = 'foo' must be one of 'rff', 'rffp_mean', 'rffp_max', 'sab', 'isab'"),
+        ({"pooling": "PMA"}, r"must be one of .*did you mean pma\?"),
     ],
 )
 def test_a_wrong_model_is_explained(values: dict[str, Any], words: str) -> None:
     with pytest.raises(RegardError, match=words):
         SetTransformerConfig(**values)
+
+
+@pytest.mark.parametrize(("d_in", "d_out"), [(0, 5), (3, 0), (-1, 1)])
+def test_a_network_from_nothing_or_to_nothing_is_refused(d_in: int, d_out: int) -> None:
+    with pytest.raises(RegardError, match=f"^d_in = {d_in} and d_out = {d_out} must both be at least 1"):
+        SetTransformer(SetTransformerConfig(), d_in, d_out)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from regard.errors import InputError
 from regard.nn.layout import Packed, Padded, Room
 
 LENGTHS = [[3, 1, 4], [2, 2], [0, 3], [5]]
@@ -33,6 +34,18 @@ def test_both_layouts_name_the_same_real_positions(lengths: list[int]) -> None:
 def test_full_means_no_padding_at_all(layout: type[Padded] | type[Packed]) -> None:
     assert layout.of([4, 4]).full
     assert not layout.of([4, 3]).full
+
+
+@pytest.mark.parametrize("layout", [Padded, Packed])
+@pytest.mark.parametrize("lengths", [[-1], [3, -1], [1.5], [1.0], [[1, 2]], ["2"]])
+def test_lengths_that_are_none_are_refused(layout: type[Padded] | type[Packed], lengths: list) -> None:
+    with pytest.raises(InputError, match=r"^Lengths are whole numbers of at least 0, in one row, not \["):
+        layout.of(lengths)
+
+
+@pytest.mark.parametrize("layout", [Padded, Packed])
+def test_there_may_be_no_sequences(layout: type[Padded] | type[Packed]) -> None:
+    assert layout.of([]).lengths.tolist() == []
 
 
 def test_padding_is_zero() -> None:

@@ -343,6 +343,34 @@ def test_a_layout_of_other_sets_is_refused(name: str) -> None:
             block(x, layout)
 
 
+BLOCKS_OF_A_WIDTH = [name for name in ALL if name not in ("mean", "sum", "max")]
+
+
+@pytest.mark.parametrize("name", BLOCKS_OF_A_WIDTH)
+def test_elements_of_another_width_or_type_are_refused(name: str) -> None:
+    block, layout = ALL[name]({}), Packed.of([3, 2])
+    for x, words in (
+        (torch.randn(5, D_IN + 1), f"Elements have a width of {D_IN + 1}, but the block was made for {D_IN}"),
+        (torch.randn(5, D_IN).double(), "Elements are of float64, but the block computes in float32"),
+        (torch.ones(5, D_IN, dtype=torch.int64), "Elements are of int64, but the block computes in float32"),
+    ):
+        with pytest.raises(InputError, match=f"^{words}"):
+            block(x, layout)
+
+
+@pytest.mark.parametrize("options", OPTIONS[:2] + OPTIONS[-1:])
+def test_what_is_looked_at_is_refused_too(options: dict) -> None:
+    block, layout = MAB(D_IN, 5, D, 2, **options), Packed.of([2])
+    with pytest.raises(InputError, match="a width of 4, but the block was made for 5"):
+        block(torch.randn(2, D_IN), layout, torch.randn(2, 4), layout)
+
+
+def test_blocks_in_float64_take_float64() -> None:
+    x, layout = drawn(0, [3, 2]), Packed.of([3, 2])
+    block = SAB(D_IN, D, 2)
+    assert_near(block.double()(x.double(), layout).float(), block.float()(x, layout))
+
+
 def test_a_network_refuses_a_layout_of_other_sets() -> None:
     for encoder in ("rff", "isab"):
         network = SetTransformer(SetTransformerConfig(encoder=encoder, d_model=D, n_heads=2), D_IN, 1)  # type: ignore[arg-type]

@@ -168,7 +168,7 @@ def test_rows_that_were_not_run_say_so(tmp_path: Path) -> None:
     assert "| SAB+PMA | -0.0419 ± .0046 | -0.0500 ± 0.0000 | +0.0107 ± .0048 | – |" in "\n".join(lines)
     assert "ll oracle on the same sets: -1.4800 (paper −1.4726)." in CLUSTERING.remarks(done)
     assert max(len(line) for line in CLUSTERING.narrow(done).splitlines()) <= 80
-    assert CLUSTERING.picture(done) == (["SAB+PMA"], [(-0.05, 0.0)], [pytest.approx(-0.0419)])
+    assert CLUSTERING.picture(done) == (["SAB+PMA"], [(-0.05, 0.0)], [(pytest.approx(-0.0419), 0.0046)])
 
 
 def test_rows_are_chosen_by_name_or_group() -> None:
@@ -178,6 +178,8 @@ def test_rows_are_chosen_by_name_or_group() -> None:
     names = [row.name for row in choose(POINTS.rows, "rFF+PMA, 100, rFF+PMA, 5000", "set-points")]
     assert names == ["rFF+PMA, 100", "rFF+PMA, 5000"]
     assert len(choose(UNIQUE.rows, "", "set-unique")) == len(UNIQUE.rows)
+    with pytest.raises(RegardError, match=r"no row or group sab\+pma \(did you mean SAB\+PMA\?\)"):
+        choose(UNIQUE.rows, "sab+pma", "set-unique")
     with pytest.raises(RegardError, match="set-unique has no row or group SBA"):
         choose(UNIQUE.rows, "SBA+PMA", "set-unique")
     with pytest.raises(RegardError, match=r'there are "100", "1000", "5000", "ISAB16\+PMA, 100", "ISAB16\+PMA, 1000"'):

@@ -75,7 +75,7 @@ def test_rows_that_were_not_run_say_so(tmp_path: Path) -> None:
     assert lines[2] == "| base | 4.92 | 4.00 | 25.8 | 30.0 | 65 | 1.00 | 1 |"
     assert lines[3].startswith("| (A) h = 1 |")
     assert sum("*not run here*" in line for line in lines) == len(ROWS) - 1
-    assert SMALL.picture(done) == (["base"], [(30.0, 0.0)], [25.8])
+    assert SMALL.picture(done) == (["base"], [(30.0, 0.0)], [(25.8, 0.0)])
     assert len(SMALL.narrow(done).splitlines()) == 2 + len(ROWS)  # all figures beside one another
     assert max(map(len, SMALL.narrow(done).splitlines())) <= 80
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from rich.console import Console
 from set_files import write_flickr8k, write_omniglot
 
 from regard.config import resolve
+from regard.data.sets import Sets
 from regard.data.sets.shapes import SHAPES
 from regard.errors import RegardError
 from regard.nn.layout import Padded
@@ -31,6 +34,7 @@ from regard.tasks.unique_characters import UniqueCharactersTask
 from regard.training.loop import Loop
 from regard.training.optim import Adam
 from regard.training.run import Run
+from regard.training.sets import TASKS
 
 CPU = torch.device("cpu")
 
@@ -186,6 +190,21 @@ def test_attention_is_scored_where_the_door_opens() -> None:
 def test_a_score_that_is_no_number_is_not_left_out_of_the_mean() -> None:
     task = task_of(MaxRegressionTask, "max_regression")
     assert math.isnan(task.summary({"mae": np.array([1.0, math.nan])})["mae"])
+
+
+@pytest.mark.parametrize("kind", [MaxRegressionTask, ClusteringTask, KeyChainTask, PointCloudsTask])
+def test_every_score_says_what_it_means_and_progress_counts_sets(kind: type[SetTask[Any]]) -> None:
+    name = next(name for name, one in TASKS.items() if one is kind)
+    seeds = 4 if kind is ClusteringTask else 1
+    small = {"n_points": 20} if kind is PointCloudsTask else {"smallest": 4, "largest": 6}
+    task = task_of(kind, name, data={**small, "test_sets": 70}, model={"d_model": 8, "n_seeds": seeds})
+    model, done = SetModel(task, CPU), list[int]()
+    scores = model.score("test", done.append)
+    assert done == [50, 70]
+    assert set(scores) == set(task.meanings)
+    lines = model.score_lines("test", scores)
+    assert all(line.endswith(task.meanings[key]) for key, line in zip(scores, lines, strict=True))
+    assert max(map(len, lines)) <= 110
 
 
 def test_what_fails_in_an_evaluation_leaves_training_as_it_was() -> None:
@@ -366,12 +385,64 @@ def test_what_it_looks_at_is_captured_and_drawn_on_the_points(
     assert (tmp_path / "clusters.svg").read_bytes() == svg
 
 
+def test_every_task_says_what_was_answered_and_what_is_right(tmp_path: Path) -> None:
+    sets = Sets(np.zeros((1, 3, 1), np.float32), np.array([3]), np.array([1]))
+    seen = {"outlier": np.array([[False, True, False]]), "character": np.array([[7, 4, 7]])}
+    sets = replace(sets, truth=seen)
+    small = {"model": {"d_model": 8, "n_heads": 2}}
+    for kind, name, answer, words in (
+        (MaxRegressionTask, "max_regression", 89.84, "said 89.8, is 1.0"),
+        (UniqueCharactersTask, "unique_characters", 3, "found 3 different characters, there is 1"),
+        (AnomalyTask, "anomaly", 2, "said image 2, is image 1"),
+        (PointCloudsTask, "point_clouds", "cross", "said cross, is bowl"),
+        (KeyChainTask, "key_chain", 0.252, "opens with probability 0.25, opens"),
+    ):
+        assert task_of(kind, name, **small).verdict(answer, sets) == words
+    shut = replace(sets, target=np.array([0]))
+    chain = task_of(KeyChainTask, "key_chain", **small)
+    assert chain.verdict(0.252, shut) == "opens with probability 0.25, does not open"
+    anomaly = task_of(AnomalyTask, "anomaly", **small)
+    assert anomaly.element_names(sets, 2) == ["0", "1 (outlier)", "2 (said)"]
+    assert anomaly.element_names(sets, 1) == ["0", "1 (outlier)", "2"]
+    characters = task_of(UniqueCharactersTask, "unique_characters", **small)
+    assert characters.element_names(sets) == ["0, character b", "1, character a", "2, character b"]
+
+
+def test_a_mixture_is_judged_beside_what_drew_the_points(clusterer: SetModel) -> None:
+    sets = clusterer.test_sets([0])
+    truth = oracle(sets, CPU)
+    found, true = re.findall(r"-?\d+\.\d{3}", clusterer.task.verdict(truth, sets))
+    assert found == true
+    (answer,), _ = clusterer.attend(sets)
+    found, again = re.findall(r"-?\d+\.\d{3}", clusterer.task.verdict(answer, sets))
+    assert again == true
+    assert float(found) < float(true)
+
+
+def test_images_of_another_size_are_refused_with_what_to_do() -> None:
+    model = SetModel(task_of(AnomalyTask, "anomaly", model={"d_model": 8, "n_heads": 2}), CPU)
+    words = r"images of shape \(80, 80, 3\), but .* on \(40, 40, 3\): resize them to 40 × 40 pixels"
+    with pytest.raises(RegardError, match=words):
+        model.predict([np.zeros((3, 80, 80, 3))])
+    assert model.predict([np.zeros((0, 40, 40, 3)), np.zeros((2, 40, 40, 3))])[0] is None
+    assert model.predict([np.zeros((0, 40, 40, 3))]) == [None]
+
+
+def test_no_images_have_a_count_too() -> None:
+    model = SetModel(task_of(UniqueCharactersTask, "unique_characters", model={"d_model": 8, "n_heads": 2}), CPU)
+    (alone,), (beside, _) = (model.predict([np.zeros((n, 28, 28)) for n in sizes]) for sizes in ([0], [0, 3]))
+    assert alone == beside >= 0
+
+
 def test_sets_of_numbers_are_drawn_as_maps(tmp_path: Path) -> None:
     model = {"encoder": "sab", "d_model": 8, "n_heads": 2, "n_layers": 1}
     opened = SetModel(task_of(MaxRegressionTask, "max_regression", model=model), CPU)
     page, png = draw(opened, 0, tmp_path, "looks")
-    first = f"{opened.test_sets([0]).elements[0, 0, 0]:.1f}"
-    assert first in page.read_text(encoding="utf-8")
+    sets = opened.test_sets([0])
+    (answer,), _ = opened.attend(sets)
+    told = page.read_text(encoding="utf-8")
+    assert f"{sets.elements[0, 0, 0]:.1f}" in told
+    assert told.count(f"said {answer:.1f}, is {sets.target[0]:.1f}") == 1
     assert png.is_file()
 
 

@@ -74,6 +74,32 @@ def test_no_title_of_a_set_s_heads_is_printed_over_another(monkeypatch: pytest.M
     assert not any("attn" in text for text in told)
 
 
+def test_a_single_row_is_no_tall_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[Figure] = []
+    monkeypatch.setattr("regard.view.pictures.save", lambda figure, path, dpi: kept.append(figure))
+    names = [f"{i}" for i in range(20)]
+    own, pooled = (
+        AttentionMap(name, names[:rows], names, np.full((1, rows, 20), 0.05, np.float32))
+        for name, rows in (("encoder.0.mab.attn", 20), ("pool.mab.attn", 1))
+    )
+    attention_png(AttentionView("a run", "a set", "an answer", [own, pooled]), Path("none.png"))
+    (figure,) = kept
+    many, one = (axes.get_position() for axes in figure.axes)
+    assert one.height * figure.get_figheight() < 0.3
+    assert many.height * figure.get_figheight() > 3
+    assert one.y0 > 0
+    assert one.y1 < many.y0
+
+
+def test_a_run_with_one_point_of_training_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[Figure] = []
+    monkeypatch.setattr("regard.view.pictures.save", lambda figure, path, dpi: kept.append(figure))
+    for steps in ([60], [60, 120]):
+        loss_curve_png([{"kind": "train", "step": step, "loss": 2.0} for step in steps], Path("none.png"), "a run")
+    markers = [figure.axes[0].lines[0].get_marker() for figure in kept]
+    assert markers == ["o", ""]
+
+
 def test_unknown_map_is_answered_with_the_nearest_name(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"nearest is 'decoder\.layers\.0\.cross_attn'"):
         attention_png(view_of("decoder.layers.0.cross_attn"), tmp_path / "a.png", name="decoder.layer.0.cross")

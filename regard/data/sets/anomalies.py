@@ -16,6 +16,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -25,6 +26,15 @@ from regard.errors import RegardError
 SEED = 85  # of the sets where they are a fixed number
 AGREEING = 2  # captions that name an attribute
 LISTS = {"train": "train", "valid": "dev", "test": "test"}
+CAPTIONS = "Flickr8k.token.txt.xz"
+
+
+def list_of(split: str) -> str:
+    return f"Flickr_8k.{LISTS[split]}Images.txt.xz"
+
+
+FILES = ("index.npz", "images_jpeg.bin", CAPTIONS, *map(list_of, LISTS))
+FOLDER = f"the folder of Flickr8k with {', '.join(FILES[:-1])} and {FILES[-1]}"
 # What people say of an image, and the words that say it.
 ATTRIBUTES = {
     "dog": "dog dogs puppy", "man": "man men", "woman": "woman women lady", "boy": "boy boys", "girl": "girl girls",
@@ -95,20 +105,19 @@ def flickr8k(path: str, split: str, size: int, count: int | None, side: int) -> 
 def read_flickr8k(path: str, side: int) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray], str]:
     from PIL import Image
 
-    need_file(
-        path,
-        "the folder of Flickr8k: index.npz, images_jpeg.bin, Flickr8k.token.txt.xz and the lists of splits",
-        folder=True,
-    )
+    need_file(path, FOLDER, folder=True)
     folder = Path(path)
+    for file in FILES:
+        if not (folder / file).is_file():
+            raise RegardError(f"data.path = {path} has no file {file}: it should be {FOLDER}.")
     try:
         with np.load(folder / "index.npz", allow_pickle=False) as index:
             offsets, names = index["offsets"], [str(name) for name in index["names"]]
-        raw = (folder / "images_jpeg.bin").read_bytes()
-        captions = unpacked(folder / "Flickr8k.token.txt.xz")
-        lists = {split: unpacked(folder / f"Flickr_8k.{name}Images.txt.xz").split() for split, name in LISTS.items()}
-    except (FileNotFoundError, KeyError) as error:
-        raise RegardError(f"data.path = {path} is not Flickr8k as it should be: {error}.") from None
+    except (KeyError, ValueError, BadZipFile):
+        raise RegardError(f"{folder / 'index.npz'} should have the arrays offsets and names.") from None
+    raw = (folder / "images_jpeg.bin").read_bytes()
+    captions = unpacked(folder / CAPTIONS)
+    lists = {split: unpacked(folder / list_of(split)).split() for split in LISTS}
     images = np.empty((len(names), side, side, 3), dtype=np.uint8)
     for i in range(len(names)):
         picture = Image.open(io.BytesIO(raw[offsets[i] : offsets[i + 1]])).convert("RGB")
@@ -122,7 +131,10 @@ def read_flickr8k(path: str, side: int) -> tuple[np.ndarray, np.ndarray, dict[st
 
 
 def unpacked(path: Path) -> str:
-    return lzma.decompress(path.read_bytes()).decode("utf-8")
+    try:
+        return lzma.decompress(path.read_bytes()).decode("utf-8")
+    except (lzma.LZMAError, UnicodeDecodeError):
+        raise RegardError(f"{path} should be a text that xz has packed.") from None
 
 
 def named(captions: str, number: dict[str, int]) -> np.ndarray:

@@ -70,8 +70,11 @@ def checked_set(one: Any, number: int, element: Element = None, exact: bool = Fa
         what = f"has shape {array.shape}" if array.ndim else f"is a {type(one).__name__}"
         raise InputError(f"Set {number} {what}: each set must be an ({form}) array{advice}.")
     if element is not None and array.shape[1:] != element:
+        what, advice = "elements", ""
+        if len(element) > 1:  # images, which can be made to fit
+            what, advice = "images", f": resize them to {element[0]} × {element[1]} pixels, as by Pillow's Image.resize"
         raise InputError(
-            f"Set {number} has elements of shape {array.shape[1:]}, but the model was trained on {element}."
+            f"Set {number} has {what} of shape {array.shape[1:]}, but the model was trained on {element}{advice}."
         )
     dtype = np.float64 if exact and not np.can_cast(array.dtype, np.float32) else np.float32
     complaint = f"Set {number} holds values that are not real numbers: encode them as numbers first."
