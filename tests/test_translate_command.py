@@ -25,7 +25,7 @@ from regard.cli.translate import deciding
 from regard.config import DecodeConfig
 from regard.data.corpus import Corpus
 from regard.decode.jobs import changes
-from regard.decode.stream import Asked, LineFormat, LineTranslator
+from regard.decode.stream import Asked, LineFormat, LineTranslator, Verifier
 from regard.decode.translator import Translator
 from regard.decode.wishes import Wish
 from regard.errors import RegardError
@@ -413,6 +413,17 @@ def test_a_line_whose_demands_contradict_one_another_is_named_and_can_be_left_fr
     assert output.read_text().splitlines()[2] == regard.load(run).translate("d b c")
 
 
+def test_what_has_no_room_is_left_out_too_and_said_once(run: Path) -> None:
+    remarks: list[str] = []
+    model = regard.load(run)
+    model.config = model.options(max_length=3)
+    asked, verifier = Asked(prefixes=("", "a b c d")), Verifier(model)
+    lines = LineTranslator(model, LineFormat(), asked=asked, freely=True, verifier=verifier, remark=remarks.append)
+    assert len(lines(0, ["b c", "c d"])) == 2
+    assert remarks == ["line 2: what is asked contradicts itself; translated without it"]
+    assert verifier.total == 2
+
+
 def test_several_lines_without_a_translation_are_counted(run: Path) -> None:
     lines = LineTranslator(regard.load(run), LineFormat(), asked=Asked(forbidden=("a",), prefix="a d"))
     with pytest.raises(RegardError, match=r"line 11: .*'b c' \(and 2 other sentences\)"):
@@ -437,6 +448,8 @@ def test_an_altered_export_of_a_run_is_refused_until_it_is_trained_further(run: 
     recipe.write_text(recipe.read_text().replace("beam_size = 4", "beam_size = 2"))
     with pytest.raises(RegardError, match=r"recipe\.toml is missing or not the one that was exported"):
         open_translator(tmp_path / "out", settings=SETTINGS, device="cpu")
+    shutil.copytree(run / "checkpoints", tmp_path / "out" / "checkpoints")
+    assert open_translator(tmp_path / "out", settings=SETTINGS, device="cpu").config.beam_size == 2
 
 
 def test_a_job_with_other_phrases_is_another_job(run: Path, tmp_path: Path, sentences: list[str]) -> None:

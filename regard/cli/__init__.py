@@ -57,7 +57,8 @@ app.add_typer(keys_app, name="keys")
 let_help_flow(app)
 
 
-WRONG_USE: Any = typer.BadParameter.__mro__[1]  # the parser's own errors, which typer has no name for
+WRONG_USE: Any  # the parser's own errors, which typer has no name for
+(WRONG_USE,) = typer.BadParameter.__bases__
 
 
 def parsed() -> None:

@@ -170,7 +170,9 @@ def translated(model: Translator, one: ScoredSet, who: str) -> list[str]:
         found = [best[0] for best in model.search(one.source, progress=progress)]
     cut = sum(translation.cut > 0 for translation in found)
     if cut:
-        warn(f"{who} has too few positions for {counted(cut, 'sentence')} of {one.name}: cut at the last.")
+        warn(
+            f"{counted(cut, 'sentence')} of {one.name} are longer than {who} reads (decode.max_source): cut off there."
+        )
     return [translation.text for translation in found]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import multiprocessing
 import os
 import signal
 import sys
@@ -169,6 +170,8 @@ def stopping(at_stake: Callable[[], str]) -> Callable[[int, FrameType | None], N
     swallow one in the middle of an import and go on with half a module; training has its own way to stop."""
 
     def stop(number: int, frame: FrameType | None) -> None:
+        for process in multiprocessing.active_children():  # one that is still starting would complain of our end
+            process.kill()
         console.show_cursor()
         warn(f"regard: interrupted. {at_stake()}")
         sys.stdout.flush()

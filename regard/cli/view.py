@@ -153,7 +153,7 @@ def look(model: Translator, sentences: list[str], targets: list[str] | None) -> 
             raise RegardError(f"{one.source!r} has no piece that the model knows: there is nothing to look at.")
         if one.cut:
             beyond = counted(one.cut, "token")
-            warn(f"{one.source[:40]!r} has {beyond} more than the model has positions: left out here.")
+            warn(f"{one.source[:40]!r} has {beyond} more than the model reads: left out here.")
     return found
 
 

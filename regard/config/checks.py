@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing
+from collections.abc import Sequence
 
 from regard.errors import RegardError, nearest
 
@@ -14,13 +15,17 @@ def at_least(section: object, where: str, **minima: float) -> None:
             raise RegardError(f"{dotted(where, key)} = {getattr(section, key)} must be at least {minimum}.")
 
 
-def one_of(section: object, where: str) -> None:
+def one_of(value: object, choices: Sequence[str], name: str) -> None:
+    if value not in choices:
+        named = ", ".join(repr(choice) for choice in choices if choice)
+        raise RegardError(f"{name} = {value!r} must be one of {named}{nearest(str(value), choices)}.")
+
+
+def known_words(section: object, where: str) -> None:
     """Refuse a word that is none of those that its key may be. Recipes are read so; a section made in Python is not."""
     for key, hint in typing.get_type_hints(type(section)).items():
-        words, value = typing.get_args(hint), getattr(section, key)
-        if typing.get_origin(hint) is typing.Literal and value not in words:
-            near = nearest(str(value), words)
-            raise RegardError(f"{dotted(where, key)} = {value!r} must be one of {', '.join(map(repr, words))}{near}.")
+        if typing.get_origin(hint) is typing.Literal:
+            one_of(getattr(section, key), typing.get_args(hint), dotted(where, key))
 
 
 def between(section: object, where: str, low: float, high: float, *keys: str) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, TypeVar
 
+from regard.config.checks import one_of
 from regard.config.labels import LabelRecipe
 from regard.config.pairs import PRESETS, PairModel, PairRecipe, TransformerConfig
 from regard.config.parsing import ParsingRecipe
@@ -265,9 +266,7 @@ def read_value(hint: Any, value: Any, key: str) -> Any:
     """`value` checked against a field's type: int, float, bool, str, Literal[...] or tuple[str, ...]."""
     if typing.get_origin(hint) is Literal:
         choices = typing.get_args(hint)
-        if value not in choices:
-            named = ", ".join(repr(choice) for choice in choices if choice)
-            raise RegardError(f"Recipe key {key} = {value!r} must be one of {named}{nearest(str(value), choices)}.")
+        one_of(value, choices, f"Recipe key {key}")
         return value
     if typing.get_origin(hint) is tuple:
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):

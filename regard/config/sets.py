@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from regard.config.checks import at_least, between, one_of
+from regard.config.checks import at_least, between, known_words
 from regard.errors import RegardError
 
 
@@ -36,7 +36,7 @@ class SetTransformerConfig:
     dropout: float = 0.0  # before pma, and before each linear map after the pooling
 
     def __post_init__(self) -> None:
-        one_of(self, "model")
+        known_words(self, "model")
         at_least(self, "model", n_layers=1, d_model=1, n_heads=1, n_inducing=1, n_seeds=1, d_pool=0, pool_heads=0)
         at_least(self, "model", decoder_layers=0, head_layers=0, n_outputs=0)
         between(self, "model", 0.0, 1.0, "dropout")

@@ -81,7 +81,7 @@ def decode_lines(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[
                 packed := next((end for begin, end in BEGINNINGS.items() if line.startswith(begin)), "")
             ):
                 raise RegardError(
-                    f"{name} is compressed by {PACKED[packed]}: give it a name that ends in {packed}."
+                    f"{name} is compressed by {PACKED[packed]}: unpack it, or give a file whose name ends in {packed}."
                 ) from None
             if b"\0" in line:
                 raise RegardError(f"{name}, line {number} has a zero byte: it is no text.") from None

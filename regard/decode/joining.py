@@ -167,7 +167,7 @@ class Joining:
         limits = []
         for text, whole in self.queue.take(most):
             number, self.taken = self.taken, self.taken + 1
-            tokens = self.translator.fit(whole)
+            tokens = self.translator.fit(whole, self.config)
             if len(tokens) == 1:
                 self.queue.give([(number, [untranslated(text)])])
                 continue

@@ -49,8 +49,8 @@ class Unmet(RegardError):
     def __init__(self, numbers: list[int], first: str, found: list[list[Any]]) -> None:
         more = f" (and {counted(len(numbers) - 1, 'other sentence')})" if len(numbers) > 1 else ""
         super().__init__(
-            f"No translation of {first!r}{more} is all that is asked of it: prefix, phrases, lengths and repeats "
-            "contradict one another."
+            f"No translation of {first!r}{more} is all that is asked of it: prefix, phrases, lengths (with the end "
+            "symbol) and repeats contradict one another."
         )
         self.numbers, self.found = numbers, found
 
@@ -112,7 +112,11 @@ class Request:
                 self.cuts[i] = cut
             elif len(tokens) == 1:
                 self.found[i] = [self.keep(untranslated(self.sentences[i]))]
-        filled = [i for i, tokens in encoded.items() if len(tokens) > 1]
+        longest = translator.longest_output(self.config)
+        filled = [
+            i for i, tokens in encoded.items()
+            if len(tokens) > 1 and not (self.demands and self.demands[i].least > longest)
+        ]  # fmt: skip
         self.done += len(encoded) - len(filled)
         at_a_time = max(1, len(filled)) if translator.engine else self.at_a_time
         for alike in equally_wide(filled, self.demands) if self.demands else [filled]:

@@ -7,8 +7,7 @@ import os
 import select
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import IO, Any
 
@@ -94,13 +93,14 @@ class Verifier:
     defects: int = 0
 
     def check(
-        self, first: int, together: list[list[Translation]], alone: list[list[Translation]], beam_size: int
+        self, first: int, together: list[list[Translation]], alone: list[list[Translation]], wishes: list[Wish] | None
     ) -> None:
-        """first: the number of the first sentence, from 0   beam_size: the width of both searches"""
-        for number, ((ours, *_), (theirs, *_)) in enumerate(zip(together, alone, strict=True), start=first + 1):
+        """first: the number of the first sentence, from 0   wishes: what is asked of each, if anything"""
+        for i, ((ours, *others), (theirs, *_)) in enumerate(zip(together, alone, strict=True)):
             self.total += 1
             if ours.target_tokens != theirs.target_tokens:
-                gap = self.model.margin(ours, theirs, beam_size)
+                number, wish = first + i + 1, wishes[i] if wishes else Wish()
+                gap = self.model.margin(ours, theirs, self.model.width(wish, 1 + len(others)))
                 self.defects += not gap < MARGIN
                 self.differing.append(f"line {number}: {ours.text!r} or {theirs.text!r}, margin {gap:.1e}")
 
@@ -173,16 +173,15 @@ class LineTranslator:
 
     def __call__(self, first: int, lines: list[str]) -> list[str]:
         """What is printed for each line, of which the first has the number `first`, from 0."""
-        search = partial(self.search, first, lines)
-        found = search(progress=lambda done: self.progress(first + done))
+        found = self.search(first, lines, progress=lambda done: self.progress(first + done))
         for number, (best, *_) in enumerate(found, start=first + 1):
             if best.cut:
                 self.remark(f"line {number}: its last {best.cut} tokens are more than the model reads and were cut off")
         self.calls.count([best for best, *_ in found])
         if self.verifier:
-            widened = bool(self.asked.glossary.entries)  # for phrases that must come out
-            beam_size = max(self.model.config.beam_size, self.style.n_best) + widened
-            self.verifier.check(first, found, search(batch_sentences=1), beam_size)
+            alone = replace(self, remark=lambda text: None).search(first, lines, batch_sentences=1)
+            wishes = self.asked.wishes(first, lines) if self.asked else None
+            self.verifier.check(first, found, alone, wishes)
         every = [one for best in found for one in best]
         links = iter([pharaoh(one) for one in self.model.align(every)] if self.alignments else [])
         return [self.style.show(first + i, best, [*islice(links, len(best))]) for i, best in enumerate(found)]

@@ -40,7 +40,6 @@ from regard.models.families import step_of
 from regard.models.stepping import ModelStep
 from regard.models.transformer import a_transformer
 from regard.nn.attention import recording
-from regard.wording import counted
 
 Kept = TypeVar("Kept")
 
@@ -242,8 +241,7 @@ class Translator(Looking):
 
         known(n): whether the first n sources are tokenised yet   portion: how many are encoded before the others
         """
-        more = more_hypotheses(demands[0])
-        beam = n_best if config.sample else max(config.beam_size, n_best) + more
+        beam = n_best if config.sample else beam_width(demands[0], n_best, config)
         options = self.search_options(config, beam, n_best)
         watched = self.alignment_layer if config.coverage_penalty else None
         models = self.networks(config.precision)
@@ -344,15 +342,12 @@ class Translator(Looking):
         return constraints_for(config, demands, barred, self.spelling, beam)
 
     def limit(self, source_length: int, demand: Demand, config: DecodeConfig) -> int:
-        """The most tokens an output may have. What is demanded has room in any case."""
-        most = min(config.max_length or sys.maxsize, self.longest)
-        least = demand.least
-        if least > most:
-            raise RegardError(
-                f"Prefix and required phrases take {counted(least, 'token')} with the end symbol, and an output has at "
-                f"most {most}."
-            )
-        return min(max(source_length + config.extra_length, config.min_length, least), most)
+        """The most tokens an output may have. What is demanded has room where there is any."""
+        wanted = max(source_length + config.extra_length, config.min_length, demand.least)
+        return min(wanted, self.longest_output(config))
+
+    def longest_output(self, config: DecodeConfig) -> int:
+        return min(config.max_length or sys.maxsize, self.longest)
 
     def block_step(self, sources: Sequence[list[int]], precision: str) -> TransformerBlockStep:
         """The model as blockwise decoding asks for it."""
@@ -364,6 +359,10 @@ class Translator(Looking):
                 'and train.freeze = "base", or decode without blockwise.'
             )
         return TransformerBlockStep(transformer, heads, sources)
+
+    def width(self, wish: Wish, n_best: int) -> int:
+        """How many hypotheses a search of which this is asked has at once."""
+        return beam_width(in_tokens(wish, self.tokenizers.target, self.spelling), n_best, self.config)
 
     def margin(self, ours: Translation, theirs: Translation, beam_size: int) -> float:
         """The margin (`regard.decode.margins`) of two translations of a sentence by searches of this width. Where an
@@ -387,6 +386,11 @@ class Translator(Looking):
     def candidates(self) -> int:
         """How many translations of a sentence a search has in the end, without being asked for several."""
         return self.config.beam_size
+
+
+def beam_width(demand: Demand, n_best: int, config: DecodeConfig) -> int:
+    """How many hypotheses a beam has at once."""
+    return max(config.beam_size, n_best) + more_hypotheses(demand)
 
 
 def by_number(numbers: Sequence[int], take: Take, places: Sequence[int], found: Sequence[list[Hypothesis]]) -> None:

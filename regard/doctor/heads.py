@@ -59,7 +59,7 @@ def most_common(kinds: Sequence[str]) -> str:
 def kinds_of_heads(translator: Translator, sources: Sequence[str], targets: Sequence[str]) -> dict[str, list[str]]:
     """For each attention, how each of its heads has collapsed; "" for one that has not."""
     src = [translator.fit(tokens) for tokens in translator.tokenizers.source.encode(sources)]
-    tgt = [translator.fit(tokens) for tokens in translator.tokenizers.target.encode(targets)]
+    tgt = [tokens[: translator.longest] for tokens in translator.tokenizers.target.encode(targets)]
     long = [i for i in range(len(src)) if min(len(src[i]), len(tgt[i])) > 2]
     src, tgt = [src[i] for i in long], [tgt[i] for i in long]
     if not long:

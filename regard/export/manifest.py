@@ -45,7 +45,7 @@ class Manifest:
     def verified(cls, folder: Path) -> Manifest:
         """The same, of a folder whose files are those that were exported."""
         manifest = cls.open(folder)
-        for path in manifest.altered(folder):
+        if path := next(manifest.altered(folder), None):
             raise RegardError(
                 f"{path} is missing or not the one that was exported: delete {folder.resolve()} and export the run "
                 "again."

@@ -52,7 +52,8 @@ class ImageEncoder(nn.Module):
         if self.grey:
             images = images[..., None]
         leading = images.shape[:-3]
-        x = images.flatten(0, -4).permute(0, 3, 1, 2).float() / 255  # no -1: of no images it would be ambiguous
+        images = images.reshape(math.prod(leading), *images.shape[-3:])  # of no images a −1 would be ambiguous
+        x = images.permute(0, 3, 1, 2).float() / 255
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
             x = F.relu(self.drop(norm(convolution(x))))
         x = x.flatten(1)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import NamedTuple, TypedDict, TypeVar, Unpack
 
 import torch
@@ -336,7 +336,7 @@ class RFF(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x: (…, widths[0]) → (…, widths[-1])."""
-        for weight in islice(self.maps.parameters(), 1):
+        if (weight := next(self.maps.parameters(), None)) is not None:
             check_elements(x, weight)
         for number, part in enumerate(self.maps, start=1):
             x = part(x)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import regard
-from benchmarks.agreement import afresh, in_batches, measured, table, ways
+from benchmarks.agreement import afresh, compared, in_batches, table, ways
 from regard.config import DecodeConfig
 from regard.data.corpus import Corpus
 from regard.data.tokenizer import EOS
@@ -27,7 +27,7 @@ def test_batches_a_cache_and_exports_change_no_output(
     pytest.importorskip("ctranslate2", reason="needs ctranslate2: pip install 'regard[dev]'")
     said: list[str] = []
     with ways(reverser, "auto", translator, [7, 64], ["ctranslate2"]) as others:
-        found = measured(translator, ["", *reverser_test.source[:50]], others, said.append)
+        found = compared(translator, ["", *reverser_test.source[:50]], others, said.append)
     assert [*found] == ["batches of 7", "batches of 64", "no cache", "ctranslate2"]
     assert all(one.exact and one.sentences == 50 for each in found.values() for one in each), table(found)
     assert len(said) == 8, "each way, greedily and by beam"
@@ -40,7 +40,7 @@ def test_a_way_that_forgets_a_token_is_found_out(translator: Translator, reverse
         return [first._replace(tokens=[*first.tokens[:-2], EOS]), *others]
 
     others = {"right": partial(in_batches, translator, 3), "broken": broken}
-    found = measured(translator, reverser_test.source[:5], others, str)
+    found = compared(translator, reverser_test.source[:5], others, str)
     assert all(one.exact for one in found["right"])
     for one in found["broken"]:
         assert not one.exact

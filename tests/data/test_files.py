@@ -109,7 +109,9 @@ def test_texts_in_step_have_as_many_lines() -> None:
 @pytest.mark.parametrize("ending", PACK)
 def test_a_compressed_file_without_its_ending_is_named(tmp_path: Path, ending: str) -> None:
     (tmp_path / "x").write_bytes(PACK[ending](TEXT))
-    with pytest.raises(RegardError, match=rf"x is compressed by \w+: give it a name that ends in \{ending}\."):
+    with pytest.raises(
+        RegardError, match=rf"x is compressed by \w+: unpack it, or give a file whose name ends in \{ending}\."
+    ):
         list(read_lines(tmp_path / "x"))
 
 

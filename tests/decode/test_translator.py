@@ -178,10 +178,10 @@ def test_the_verifier_finds_nothing_here_and_something_when_a_batch_lies(
 ) -> None:
     together, alone = translator.search(sentences[:20]), translator.search(sentences[:20], batch_sentences=1)
     honest, misled = Verifier(translator), Verifier(translator)
-    honest.check(0, together, alone, 4)
+    honest.check(0, together, alone, None)
     assert honest.summary().startswith("0 of 20")
     lie = [together[0][0]._replace(target_tokens=together[1][0].target_tokens)]
-    misled.check(0, [lie, *together[1:]], alone, 4)
+    misled.check(0, [lie, *together[1:]], alone, None)
     assert misled.defects == 1
     assert "line 1:" in misled.summary()
 
@@ -191,7 +191,7 @@ def test_a_margin_that_is_no_number_is_a_defect(
 ) -> None:
     monkeypatch.setattr(translator, "margin", lambda ours, theirs, beam_size: float("nan"))
     found, verifier = translator.search(sentences[:2]), Verifier(translator)
-    verifier.check(0, found, found[::-1], 4)
+    verifier.check(0, found, found[::-1], None)
     assert verifier.defects == 2
 
 
@@ -313,7 +313,7 @@ def test_an_ensemble_of_a_run_with_itself_translates_as_the_run(translator: Tran
     [
         ({"wishes": []}, "1 sentences have 0 wishes"),
         ({"wishes": [Wish(prefix="Ж")]}, "prefix 'Ж' cannot be written"),
-        ({"wishes": [Wish(required=("a b c d e f",))], "max_length": 4}, "at most 4"),
+        ({"wishes": [Wish(required=("a b c d e f",))], "max_length": 4}, "all that is asked"),
         ({"wishes": [Wish(prefix="a b")], "forbidden": ["a"]}, "contradict one another"),
         ({"min_length": 9, "max_length": 4}, "min_length = 9 is more than"),
         ({"temperature": 0.5}, "sample = true"),
@@ -338,6 +338,19 @@ def test_one_text_is_no_list(translator: Translator, sentences: Any, asked: dict
         translator.search(sentences, **asked)
     with pytest.raises(RegardError, match="nothing to translate"):
         translator.translate(None)  # type: ignore[call-overload]
+
+
+def test_differences_are_judged_by_the_width_of_each_search(
+    translator: Translator, sentences: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    widths: list[int] = []
+    monkeypatch.setattr(translator, "margin", lambda ours, theirs, beam_size: widths.append(beam_size) or 0.0)
+    monkeypatch.setattr(translator, "config", translator.options(beam_size=1))
+    verifier, wishes = Verifier(translator), [Wish(), Wish(required=("q",))]
+    for n_best in (1, 3):
+        found = translator.search(sentences[:2], n_best)
+        verifier.check(0, found, found[::-1], wishes)
+    assert widths == [1, 1 + 4, 3, 3 + 4]
 
 
 def test_a_source_is_read_up_to_a_limit(translator: Translator) -> None:

@@ -102,12 +102,12 @@ def test_a_request_that_the_queue_can_never_hold_is_told_so(small: Server) -> No
 
 
 def test_a_deadline_is_kept_and_nothing_is_left_behind(small: Server) -> None:
-    answer = post(small.port, text=LONG, split="none", deadline=0.05)
+    answer = post(small.port, text=LONG, split="none", deadline=0.005)
     assert answer.status == 504
     assert "deadline" in answer.content["error"]
     with httpx.stream(
         "POST", f"http://127.0.0.1:{small.port}/v1/translate", timeout=60,
-        json={"text": [LONG[:500]] * 4, "split": "none", "deadline": 0.05, "stream": True},
+        json={"text": [LONG[:500]] * 4, "split": "none", "deadline": 0.005, "stream": True},
     ) as streamed:  # fmt: skip
         lines = [json.loads(line) for line in streamed.iter_lines()]
     assert streamed.status_code == 200

@@ -192,11 +192,17 @@ def test_a_score_that_is_no_number_is_not_left_out_of_the_mean() -> None:
     assert math.isnan(task.summary({"mae": np.array([1.0, math.nan])})["mae"])
 
 
-@pytest.mark.parametrize("kind", [MaxRegressionTask, ClusteringTask, KeyChainTask, PointCloudsTask])
-def test_every_score_says_what_it_means_and_progress_counts_sets(kind: type[SetTask[Any]]) -> None:
+@pytest.mark.parametrize("kind", TASKS.values())
+def test_every_score_says_what_it_means_and_progress_counts_sets(kind: type[SetTask[Any]], tmp_path: Path) -> None:
     name = next(name for name, one in TASKS.items() if one is kind)
     seeds = 4 if kind is ClusteringTask else 1
-    small = {"n_points": 20} if kind is PointCloudsTask else {"smallest": 4, "largest": 6}
+    small: dict[str, Any] = {"smallest": 4, "largest": 6}
+    if kind is PointCloudsTask:
+        small = {"n_points": 20}
+    elif kind is UniqueCharactersTask:
+        small["path"] = str(write_omniglot(tmp_path))
+    elif kind is AnomalyTask:
+        small = {"size": 4, "side": 8, "path": str(write_flickr8k(tmp_path))}
     task = task_of(kind, name, data={**small, "test_sets": 70}, model={"d_model": 8, "n_seeds": seeds})
     model, done = SetModel(task, CPU), list[int]()
     scores = model.score("test", done.append)
