@@ -197,27 +197,15 @@ def loss_curve_png(records: Sequence[Mapping[str, float | str]], path: Path, tit
         short_label(title, 90), loc="left", color=INK, fontweight="bold", parse_math=False, fontfamily=font()
     )
 
-    if train:
-        alone = "o" if len(train) == 1 else ""  # one point makes no line
-        upper.plot(
-            list(train),
-            list(train.values()),
-            color=TRAIN,
-            linewidth=1.3,
-            label="training",
-            marker=alone,
-            markersize=3.5,
-        )
+    alone = "o" if len(train) == 1 else ""  # one point makes no line
+    for losses, label, colour, width, marker in (
+        (train, "training", TRAIN, 1.3, alone),
+        (valid, "validation", VALID, 1.8, "o"),
+    ):
+        if losses:
+            steps, values = list(losses), list(losses.values())
+            upper.plot(steps, values, color=colour, linewidth=width, label=label, marker=marker, markersize=3.5)
     if valid:
-        upper.plot(
-            list(valid),
-            list(valid.values()),
-            color=VALID,
-            linewidth=1.8,
-            label="validation",
-            marker="o",
-            markersize=3.5,
-        )
         _mark(upper, valid, "lowest", min, VALID)
     if train or valid:
         upper.legend(frameon=False, labelcolor=INK)

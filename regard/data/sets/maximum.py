@@ -1,4 +1,8 @@
-"""Max regression: *Set Transformer*, §5.1 and supplement: the largest of a few numbers."""
+"""Max regression: *Set Transformer*, §5.1 and supplement: the largest of a few numbers.
+
+The paper does not say whether n is drawn for each set or for each batch. One for a batch (`shared_size`), as where
+there are no masks, gives its errors of sum and mean; one for each set far smaller ones (docs/log.md).
+"""
 
 from __future__ import annotations
 
