@@ -2,7 +2,8 @@
 
 A GPU would wait for the tokens of all sentences, which take a tenth of a bulk search. Longer sentences enter it first,
 and their bytes tell well enough which those are; the encoder takes a piece of them, then as many as fill the slots, and
-a thread makes the tokens of the others meanwhile. While SentencePiece tokenises, Python is free for the search.
+a thread makes the tokens of the others meanwhile. While SentencePiece tokenises, Python is free for the search; while
+its numbers become Python's, it is not.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import islice
+from itertools import takewhile
 from typing import overload
 
 from regard.data.tokenizer import Tokenizer
@@ -26,15 +27,31 @@ class Unexpected(Exception):
 class Ahead(Sequence[list[int]]):
     """The tokens of texts, of which the first piece is there at once.
 
-    What is asked for before the first step is tokenised then and there: a thread that makes lists of numbers holds
-    Python, and whoever starts the encoder would wait for it. The thread begins when somebody asks what there is.
+    What else enters before the first step comes as one, while the encoder's kernels are started for the first piece:
+    they would wait each time that a list of numbers is made. The others come in pieces, once somebody asks what there
+    is.
     """
 
-    def __init__(self, tokenizer: Tokenizer, texts: Sequence[str], piece: int, pool: ThreadPoolExecutor) -> None:
-        self.tokenizer, self.texts, self.piece, self.pool = tokenizer, texts, piece, pool
+    def __init__(self, tokenizer: Tokenizer, texts: Sequence[str], slots: int, pool: ThreadPoolExecutor) -> None:
+        self.tokenizer, self.texts, self.pool = tokenizer, texts, pool
+        self.piece = min(TEXTS, slots)
         self.tokens = tokenizer.encode(texts[: self.piece])
         self.longest = max(map(len, self.tokens))  # of the first
-        self.coming: deque[Future[list[list[int]]]] | None = None  # pieces, once the thread has begun
+        self.asked = len(self.tokens)  # texts whose tokens are there or are coming
+        self.coming: deque[tuple[int, Future[list[list[int]]]]] = deque()  # so many texts, and their tokens
+        self.ask(slots)
+
+    def ask(self, count: int) -> None:
+        """Have the thread make the tokens of the next texts, so many of the first in all."""
+        count = min(count, len(self.texts))
+        if count > self.asked:
+            more = self.pool.submit(self.tokenizer.encode, self.texts[self.asked : count])
+            self.coming.append((count - self.asked, more))
+            self.asked = count
+
+    def ask_for_all(self) -> None:
+        for count in range(self.asked, len(self.texts), self.piece):
+            self.ask(count + self.piece)
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -44,28 +61,24 @@ class Ahead(Sequence[list[int]]):
     @overload
     def __getitem__(self, index: slice) -> list[list[int]]: ...
     def __getitem__(self, index: int | slice) -> list[int] | list[list[int]]:
-        if isinstance(index, slice):
-            places = range(len(self))[index]
-            self.wait(max(places, default=-1) + 1)
-            return [self.tokens[place] for place in places]
-        place = range(len(self))[index]
-        self.wait(place + 1)
-        return self.tokens[place]
+        places = range(len(self))[index]
+        if isinstance(places, int):
+            self.wait(places + 1)
+            return self.tokens[places]
+        self.wait(max(places, default=-1) + 1)
+        return [self.tokens[place] for place in places]
 
     def wait(self, count: int) -> None:
+        if count > self.asked:
+            self.ask_for_all()
         while len(self.tokens) < count:
-            if self.coming is None:
-                self.tokens += self.tokenizer.encode(self.texts[len(self.tokens) : count])
-            else:
-                self.tokens += self.coming.popleft().result()
+            self.tokens += self.coming.popleft()[1].result()
 
     def has(self, count: int) -> bool:
-        """Whether the first so many are there. Who asks first makes the thread begin."""
-        if self.coming is None:
-            starts, encode = range(len(self.tokens), len(self.texts), self.piece), self.tokenizer.encode
-            self.coming = deque(self.pool.submit(encode, self.texts[start : start + self.piece]) for start in starts)
-        missing = -(-max(0, count - len(self.tokens)) // self.piece)
-        return all(piece.done() for piece in islice(self.coming, missing))
+        """Whether the first so many are there."""
+        self.ask_for_all()
+        ready = takewhile(lambda part: part[1].done(), self.coming)
+        return len(self.tokens) + sum(texts for texts, _ in ready) >= count
 
 
 @contextmanager
@@ -73,7 +86,7 @@ def ahead(tokenizer: Tokenizer, texts: Sequence[str], slots: int) -> Iterator[Ah
     """For a search of so many slots. What has not been tokenised in the end never is."""
     pool = ThreadPoolExecutor(1)
     try:
-        yield Ahead(tokenizer, texts, min(TEXTS, slots), pool)
+        yield Ahead(tokenizer, texts, slots, pool)
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -224,10 +224,8 @@ class KeptBench:
         return [self.entrance, *self.constraints]
 
     def expect(self, sentences: range) -> bool:
-        """These will enter next. A recorded entrance takes them as they come."""
-        if self.entrance is self.step:
-            self.step.expect(sentences)
-        return True
+        """These will enter next; says whether they may. A recorded entrance takes them as they come."""
+        return self.entrance is not self.step or self.step.expect(sentences)
 
     def renew(self, sources: Sequence[Sequence[int]], constraints: Sequence[Constraint]) -> None:
         """Be ready for other sentences, of which the same is asked."""

@@ -146,13 +146,10 @@ class Leaving:
         """Those of the slots from `first` to before `last`."""
         if self.copied:
             self.copied.synchronize()
-        *numbers, lengths, tokens, calls = (part[first:last] for part in self.parts)
-        rows = (part.tolist() for part in (*numbers, lengths, tokens[:, :, : int(lengths.max())], calls))
-        return [
-            [
-                Hypothesis(sequence[:length], log_prob, score, calls)
-                for score, log_prob, length, sequence in zip(*slot, strict=True)
-                if score > -torch.inf
-            ]
-            for *slot, calls in zip(*rows, strict=True)
-        ]
+        scores, log_probs, lengths, tokens, calls = (part[first:last] for part in self.parts)
+        n_best, longest = scores.shape[1], int(lengths.max())
+        columns = (tokens[:, :, :longest].flatten(0, 1), *(part.flatten() for part in (lengths, log_probs, scores)))
+        rows = zip(*(column.tolist() for column in (*columns, calls.repeat_interleave(n_best))), strict=True)
+        flat = [Hypothesis(tokens[:n], log_prob, score, calls) for tokens, n, log_prob, score, calls in rows]
+        slots = (flat[i : i + n_best] for i in range(0, len(flat), n_best))
+        return [[one for one in slot if one.score > -torch.inf] for slot in slots]

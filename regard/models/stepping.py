@@ -32,11 +32,11 @@ class EndToEnd(NamedTuple):
     @classmethod
     def of(cls, sources: Sequence[Sequence[int]], device: torch.device) -> EndToEnd:
         tokens = np.fromiter(chain.from_iterable(sources), np.int64)
-        return cls(send(torch.from_numpy(tokens), device), np.array([len(source) for source in sources]))
+        return cls(send(torch.from_numpy(tokens), device), np.array([len(source) for source in sources], np.int64))
 
 
 class Expected(NamedTuple):
-    """Sources that will enter, laid out already."""
+    """Sources that will enter, one after another, laid out already."""
 
     sources: Sequence[Sequence[int]]
     numbers: range
@@ -51,7 +51,15 @@ class Expected(NamedTuple):
         before, these = lengths[:first].sum(), lengths[first : first + count]
         return EndToEnd(tokens[before : before + these.sum()].clone(), these)  # at a place that kernels like
 
+    @classmethod
+    def after(cls, known: EndToEnd, sources: Sequence[Sequence[int]], numbers: range, device: torch.device) -> Expected:
+        """These sources, of which the first are known already."""
+        new = EndToEnd.of(sources[numbers.start + len(known.lengths) : numbers.stop], device)
+        tokens = torch.cat([known.tokens, new.tokens])
+        return cls(sources, numbers, EndToEnd(tokens, np.concatenate([known.lengths, new.lengths])))
 
+
+PORTION = 1_024  # sources that are laid out while the device makes a step
 NOTHING = Expected((), range(0), EndToEnd(torch.empty(0), np.empty(0)))
 
 
@@ -86,19 +94,25 @@ class ModelStep(ABC):
         self.make_room(slots, source_room, room)
         self.reserved = True
 
-    def expect(self, sentences: range) -> None:
-        """Lay out sources that will enter next, on a device that has something to do meanwhile."""
-        if 2 * self.expected.ahead(self.sources, sentences.start) < len(sentences):
-            laid_out = EndToEnd.of(self.sources[sentences.start : sentences.stop], self.device)
-            self.expected = Expected(self.sources, sentences, laid_out)
+    def expect(self, sentences: range) -> bool:
+        """Lay out some more of the sources that will enter next, while the device makes a step; says whether these are
+        all laid out. Not many at a time: the device would have made its step before them."""
+        first, device = sentences.start, self.device
+        known = min(self.expected.ahead(self.sources, first), len(sentences))
+        if known < len(sentences):
+            laid_out = self.expected.some(first, known) if known else EndToEnd.of([], device)
+            known = min(known + PORTION, len(sentences))
+            self.expected = Expected.after(laid_out, self.sources, range(first, first + known), device)
+        return known == len(sentences)
 
     def laid_out(self, sentences: Sequence[int]) -> EndToEnd:
         """What was expected, where all of it was."""
         first, count = sentences[0], len(sentences)
-        one_by_one = list(range(first, first + count)) == list(sentences)
-        if one_by_one and self.expected.ahead(self.sources, first) >= count:
+        if list(range(first, first + count)) != list(sentences):
+            return EndToEnd.of([self.sources[sentence] for sentence in sentences], self.device)
+        if self.expected.ahead(self.sources, first) >= count:
             return self.expected.some(first, count)
-        return EndToEnd.of([self.sources[sentence] for sentence in sentences], self.device)
+        return EndToEnd.of(self.sources[first : first + count], self.device)
 
     def enter(self, slots: Tensor, sentences: Sequence[int]) -> None:
         tokens, lengths = self.laid_out(sentences)

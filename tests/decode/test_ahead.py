@@ -127,11 +127,12 @@ def test_tokens_come_when_they_are_asked_for(translator: Translator, reverser_te
     with ahead(tokenizer, texts, 9) as sources:
         assert (len(sources), sources.tokens, sources.longest) == (11, expected[:3], max(map(len, expected[:3])))
         assert sources[4] == expected[4]
-        assert sources.tokens == expected[:5], "no more than was asked for"
+        assert sources.tokens == expected[:9], "those of all slots come as one"
         assert sources[3:7] == expected[3:7]
+        assert sources.asked == 9, "no more than was asked for"
         sources.has(8)
-        assert sources[7:8] == expected[7:8]
-        assert sources.tokens == expected[:10], "the thread makes whole pieces"
+        assert sources.asked == 11
+        assert sources[10] == expected[10]
         assert list(sources) == expected
         with pytest.raises(IndexError):
             sources[11]
@@ -144,11 +145,12 @@ def test_tokens_come_when_they_are_asked_for(translator: Translator, reverser_te
                 LimitsAhead(sources, lambda length: length + 1, source_room, room)[:]
 
 
-def test_all_of_them_are_there_without_a_thread(translator: Translator, reverser_test: Corpus) -> None:
+def test_all_of_them_are_there_for_whoever_asks_for_the_last(translator: Translator, reverser_test: Corpus) -> None:
     texts = reverser_test.source[:5]
     with ahead(translator.tokenizers.source, texts, 2) as sources:
-        assert list(sources) == translator.tokenizers.source.encode(texts)
-        assert sources.coming is None
+        assert sources.asked == 2
+        assert sources[-1] == translator.tokenizers.source.encode(texts)[-1]
+        assert sources.tokens == translator.tokenizers.source.encode(texts)
 
 
 def test_what_is_not_there_is_not_waited_for(translator: Translator, made: list[Ahead]) -> None:
@@ -164,7 +166,7 @@ def test_what_is_not_there_is_not_waited_for(translator: Translator, made: list[
                 started.wait(10)
             return [[5, 2] for _ in texts]
 
-    with ahead(Slow(), [*"aaabbbb"], 9) as sources:
+    with ahead(Slow(), [*"aaabbbb"], 6) as sources:
         assert (sources.has(3), sources.has(4)) == (True, False)
         started.set()
         assert list(sources) == [[5, 2]] * 7
@@ -182,4 +184,4 @@ def test_a_search_that_ends_early_leaves_no_thread(translator: Translator, made:
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert threading.active_count() == before
-    assert any(piece.cancelled() for piece in made[0].coming or ())
+    assert any(piece.cancelled() for _, piece in made[0].coming)

@@ -73,6 +73,28 @@ def test_sentences_leave_and_others_enter_at_any_moment(tiny: Callable[..., Tran
     torch.testing.assert_close(found[0, 0], in_one_pass(model, SOURCES[2], tokens[2, 0, :4].tolist())[-1])
 
 
+def test_sources_that_are_expected_are_laid_out_a_portion_at_a_time(
+    tiny: Callable[..., Transformer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("regard.models.stepping.PORTION", 2)
+    sources = [[5, 6, 7, 8], [9, 10, 2], [11, 2], [], [12, 2], [2]]
+    step = TransformerStep(tiny(), sources, beam=1)
+
+    def laid_out(numbers: range) -> tuple[list[int], list[int]]:
+        tokens, lengths = step.laid_out(list(numbers))
+        return tokens.tolist(), lengths.tolist()
+
+    assert [step.expect(range(1, 6)) for _ in range(4)] == [False, False, True, True]
+    known = step.expected
+    assert laid_out(range(1, 4)) == ([9, 10, 2, 11, 2], [3, 2, 0])
+    assert step.expect(range(4, 6)), "they were laid out with the others"
+    assert laid_out(range(4, 6)) == ([12, 2, 2], [2, 1])
+    assert step.expected is known
+    assert step.expect(range(2)), "from another place on"
+    assert laid_out(range(2)) == ([5, 6, 7, 8, 9, 10, 2], [4, 3])
+    assert laid_out(range(4)) == ([5, 6, 7, 8, 9, 10, 2, 11, 2], [4, 3, 2, 0]), "more than was expected"
+
+
 @torch.inference_mode()
 def test_steps_in_half_precision_are_nearly_the_same(tiny: Callable[..., Transformer]) -> None:
     """As validation in a training with train.precision = "bfloat16" takes them."""
