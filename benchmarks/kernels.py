@@ -5,9 +5,9 @@
 Every kernel, forward and backward, against the same function in float64 on the same values, and the whole model,
 kernels against plain torch: a mismatch beyond what bfloat16 explains ends the script with an error. Most of that is
 compiling, which several processes do at once. Then, alone, the time of attention by sentence length beside torch's
-variable-length kernel and its padded one, of attention in a step of decoding, and of a recurrent decoder's walk beside
-torch's operations. Times are those of CUDA graphs' replays, so that Python does not count. Tests run the same kernels
-in Triton's interpreter, which has no products in bfloat16.
+variable-length kernel and its padded one, of attention in a step of decoding, of products of few rows and of a
+recurrent decoder's walk beside torch's operations. Times are those of CUDA graphs' replays, so that Python does not
+count. Tests run the same kernels in Triton's interpreter, which has no products in bfloat16.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ from regard.nn.kernels.packed import kernel_for
 from regard.nn.kernels.r_drop import loss_and_gradients as r_drop_by_kernel
 from regard.nn.kernels.ranking import ranked
 from regard.nn.kernels.residual import residual_norm, residual_sum
+from regard.nn.kernels.rows import product_of_rows
 from regard.nn.kernels.stepping import block_attention, memory_attention, past_attention
 from regard.nn.kernels.varlen import varlen_attention
 from regard.nn.layout import Packed, Padded
@@ -68,6 +69,7 @@ torch.backends.cudnn.allow_tf32 = False  # as `regard.training.device.pick` has 
 HEADS = Heads(8, 64, 64)
 WIDE = Heads(1, 512, 512)
 OTHER_HEADS = (Heads(4, 128, 128), Heads(5, 24, 40), WIDE)
+SHAPES_OF_A_STEP = ((512, 512), (512, 1_536), (512, 2_048), (2_048, 512), (512, 32_000))  # of base's products
 LIMITS = {torch.bfloat16: 1.5e-2, torch.float32: 2e-4}  # relative, of the whole tensor
 checked: list[tuple[bool, str, str]] = []  # by this process: whether right, what, and by how much it differs
 
@@ -229,6 +231,16 @@ def check_blocks(k: int, slots: int) -> None:
             same = sum(a[0].tokens == b[0].tokens for a, b in zip(found, expected, strict=True))
             name = f"blocks of {k}, {slots} slots, {how}"
             checked.append((same == len(sources), name, f"{same} of {len(sources)} outputs"))
+
+
+def check_rows(rows: int) -> None:
+    """A linear map of a few rows in float32."""
+    for d_in, d_out in (*SHAPES_OF_A_STEP, (70, 33), (12_288, 1_536)):
+        x, weight, bias = (torch.randn(shape, device=DEVICE) for shape in ((rows, d_in), (d_out, d_in), d_out))
+        for relu in (False, True):
+            exact = F.linear(x.double(), weight.double(), bias.double())
+            name = f"{rows} rows, {d_in} to {d_out}{', ReLU' if relu else ''}"
+            check(name, product_of_rows(x, weight, bias, relu), exact.relu() if relu else exact, 1e-5)
 
 
 def recurrent_decoder(width: int, sentences: int, longest: int) -> tuple[PreviousStateDecoder, Tensor, Encoded]:
@@ -477,6 +489,7 @@ def parts() -> list[Callable[[], None]]:
     searches = [partial(check_search, *case) for case in product(FAMILIES, (1, 4, 5), (16, 100))]
     searches += [partial(check_blocks, *case) for case in ((2, 16), (4, 1), (4, 100))]
     walks = [partial(check_walk, width) for width in (24, 256, 512)]
+    walks += [partial(check_rows, rows) for rows in (2, 6, 16)]
     return [check_model, check_recordings, check_passes, check_dropout, *searches, *walks, *steps, *attentions]
 
 
@@ -548,6 +561,22 @@ def time_steps() -> str:
     return "\n".join(lines) + "\n"
 
 
+def time_rows() -> str:
+    """Microseconds of a linear map of few rows in float32; a Markdown table."""
+    from triton.testing import do_bench_cudagraph
+
+    lines = ["| matrix | rows | kernel | torch | torch, one row |", "|---|--:|--:|--:|--:|"]
+    for (d_in, d_out), rows in product(SHAPES_OF_A_STEP, (2, 4, 6, 16)):
+        x, weight = torch.randn(rows, d_in, device=DEVICE), torch.randn(d_out, d_in, device=DEVICE)
+        systems = (
+            partial(product_of_rows, x, weight, None, False), partial(F.linear, x, weight),
+            partial(F.linear, x[:1], weight),
+        )  # fmt: skip
+        times = " | ".join(f"{1_000 * do_bench_cudagraph(system, rep=20):.1f}" for system in systems)
+        lines.append(f"| {d_in} to {d_out} | {rows} | {times} |")
+    return "\n".join(lines) + "\n"
+
+
 def time_walk() -> str:
     """Milliseconds of a recurrent decoder forward and backward, 256 sentences of 25 positions; a Markdown table."""
     from triton.testing import do_bench_cudagraph
@@ -585,7 +614,7 @@ def main() -> None:
                 failures += [] if right else [name]
     if failures:
         sys.exit(f"{len(failures)} mismatches: {'; '.join(failures)}")
-    table = "\n".join((time_attention(), time_steps(), time_walk()))
+    table = "\n".join((time_attention(), time_steps(), time_rows(), time_walk()))
     print(table)
     if arguments.out:
         arguments.out.mkdir(parents=True, exist_ok=True)

@@ -5,8 +5,8 @@ afterwards. `MixedLinear` has the matrix product write it in float32 at once: no
 tokens, and a pass over memory is saved. On a CPU torch has two libraries for float32 products and takes MKL's for
 linear layers; `CpuLinear` takes oneDNN's, faster at the shapes of a Transformer by a tenth (docs/log.md), except for
 the weight's gradient. In both, and on a GPU where no gradient is asked for, ReLU and bias join the product they follow.
-Decoding on a CPU multiplies few rows at a time, by a copy of the matrix in oneDNN's own order: several rows then take
-little longer than one (docs/log.md).
+Decoding multiplies few rows at a time, on a CPU by a copy of the matrix in oneDNN's own order, on a GPU by a kernel of
+their own: several rows then take little longer than one (docs/log.md).
 """
 
 from __future__ import annotations
@@ -152,6 +152,15 @@ def product_type(x: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
 
 
+def rows_kernel_for(x: Tensor, weight: Tensor) -> Callable[..., Tensor] | None:
+    """On a GPU, the kernel for a few rows where no gradient is asked for, if that is what this is."""
+    if not kernels.usable(x) or torch.is_grad_enabled() or not x.numel():
+        return None
+    from regard.nn.kernels.rows import product_of_rows, takes
+
+    return product_of_rows if takes(x, weight) else None
+
+
 def mixed(x: Tensor) -> bool:
     return kernels.usable(x) and torch.is_autocast_enabled(x.device.type)
 
@@ -160,6 +169,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x Wᵀ + b.   x: (…, d_in) → (…, d_out)"""
     if mixed(x):
         return MixedLinear.apply(x, weight, bias, False)
+    if kernel := rows_kernel_for(x, weight):
+        return kernel(x, weight, bias, False)
     if few_rows(x, weight):
         return in_decoding(x, weight, bias, False)
     return on_cpu(x, weight, bias, False) if worth_onednn(x, weight) else F.linear(x, weight, bias)
@@ -173,6 +184,8 @@ def linear_relu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """max(0, x Wᵀ + b), for one reader: on a GPU its gradient is overwritten on the way back."""
     if mixed(x):
         return MixedLinear.apply(x, weight, bias, True)
+    if kernel := rows_kernel_for(x, weight):
+        return kernel(x, weight, bias, True)
     if kernels.usable(x) and not torch.is_grad_enabled():
         out = torch._addmm_activation(bias, x.reshape(-1, x.shape[-1]), weight.t())
         return out.view(*x.shape[:-1], len(weight))

@@ -35,6 +35,12 @@ from regard.nn.kernels.stepping import (
 CPU = torch.device("cpu")
 
 
+@pytest.fixture(autouse=True)
+def one_program_a_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU wants many; the interpreter runs them one after another."""
+    monkeypatch.setattr("regard.nn.kernels.rows.PROGRAMS", 1)
+
+
 @pytest.mark.parametrize(("beam", "d_k", "d_v"), [(1, 8, 8), (3, 12, 10), (4, 16, 16), (10, 6, 300)])
 def test_the_past_is_read_where_its_ancestors_wrote_it(beam: int, d_k: int, d_v: int) -> None:
     torch.manual_seed(0)
