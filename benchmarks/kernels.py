@@ -493,6 +493,15 @@ def parts() -> list[Callable[[], None]]:
     return [check_model, check_recordings, check_passes, check_dropout, *searches, *walks, *steps, *attentions]
 
 
+def chosen(words: Sequence[str] | None) -> list[Callable[[], None]]:
+    """The parts whose names have one of these words; all of them where none are given."""
+    named = [((part.func if isinstance(part, partial) else part).__name__, part) for part in parts()]
+    found = [part for name, part in named if not words or any(word in name for word in words)]
+    if not found:
+        sys.exit(f"No part is called so: there are {', '.join(sorted({name for name, _ in named}))}.")
+    return found
+
+
 def outcome(part: Callable[[], None]) -> list[tuple[bool, str, str]]:
     checked.clear()
     torch.manual_seed(0)
@@ -602,18 +611,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, help="folder for kernels.md")
     parser.add_argument("--jobs", type=int, default=min(8, os.cpu_count() or 1), help="processes that check")
+    parser.add_argument("--only", nargs="+", metavar="WORD", help="check parts whose names have one, and time nothing")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         sys.exit("benchmarks/kernels.py needs a GPU; the interpreter's tests are in tests/nn/kernels.")
-    failures = []
+    failures, wanted = [], chosen(arguments.only)
     spawn, one_thread = multiprocessing.get_context("spawn"), torch.set_num_threads  # each would take all cores
     with ProcessPoolExecutor(arguments.jobs, spawn, initializer=one_thread, initargs=(1,)) as pool:
-        for results in pool.map(outcome, parts()):
+        for results in pool.map(outcome, wanted):
             for right, name, error in results:
                 print(f"{'ok ' if right else 'BAD'}  {name:<62} {error}")
                 failures += [] if right else [name]
     if failures:
         sys.exit(f"{len(failures)} mismatches: {'; '.join(failures)}")
+    if arguments.only:
+        return
     table = "\n".join((time_attention(), time_steps(), time_rows(), time_walk()))
     print(table)
     if arguments.out:
