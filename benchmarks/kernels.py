@@ -70,6 +70,7 @@ HEADS = Heads(8, 64, 64)
 WIDE = Heads(1, 512, 512)
 OTHER_HEADS = (Heads(4, 128, 128), Heads(5, 24, 40), WIDE)
 SHAPES_OF_A_STEP = ((512, 512), (512, 1_536), (512, 2_048), (2_048, 512), (512, 32_000))  # of base's products
+OTHER_SHAPES = ((70, 33), (70, 301), (512, 2_401), (12_288, 1_536))  # and some that no power of two divides
 LIMITS = {torch.bfloat16: 1.5e-2, torch.float32: 2e-4}  # relative, of the whole tensor
 checked: list[tuple[bool, str, str]] = []  # by this process: whether right, what, and by how much it differs
 
@@ -235,12 +236,12 @@ def check_blocks(k: int, slots: int) -> None:
 
 def check_rows(rows: int) -> None:
     """A linear map of a few rows in float32."""
-    for d_in, d_out in (*SHAPES_OF_A_STEP, (70, 33), (12_288, 1_536)):
+    for d_in, d_out in (*SHAPES_OF_A_STEP, *OTHER_SHAPES):
         x, weight, bias = (torch.randn(shape, device=DEVICE) for shape in ((rows, d_in), (d_out, d_in), d_out))
-        for relu in (False, True):
-            exact = F.linear(x.double(), weight.double(), bias.double())
-            name = f"{rows} rows, {d_in} to {d_out}{', ReLU' if relu else ''}"
-            check(name, product_of_rows(x, weight, bias, relu), exact.relu() if relu else exact, 1e-5)
+        name, exact = f"{rows} rows, {d_in} to {d_out}", F.linear(x.double(), weight.double())
+        check(f"{name}, no bias", product_of_rows(x, weight, None, False), exact, 1e-5)
+        check(name, product_of_rows(x, weight, bias, False), exact + bias, 1e-5)
+        check(f"{name}, ReLU", product_of_rows(x, weight, bias, True), (exact + bias).relu(), 1e-5)
 
 
 def recurrent_decoder(width: int, sentences: int, longest: int) -> tuple[PreviousStateDecoder, Tensor, Encoded]:
@@ -489,17 +490,17 @@ def parts() -> list[Callable[[], None]]:
     searches = [partial(check_search, *case) for case in product(FAMILIES, (1, 4, 5), (16, 100))]
     searches += [partial(check_blocks, *case) for case in ((2, 16), (4, 1), (4, 100))]
     walks = [partial(check_walk, width) for width in (24, 256, 512)]
-    walks += [partial(check_rows, rows) for rows in (2, 6, 16)]
-    return [check_model, check_recordings, check_passes, check_dropout, *searches, *walks, *steps, *attentions]
+    few = [partial(check_rows, rows) for rows in (2, 3, 6, 16)]
+    return [check_model, check_recordings, check_passes, check_dropout, *searches, *walks, *few, *steps, *attentions]
 
 
-def chosen(words: Sequence[str] | None) -> list[Callable[[], None]]:
-    """The parts whose names have one of these words; all of them where none are given."""
-    named = [((part.func if isinstance(part, partial) else part).__name__, part) for part in parts()]
-    found = [part for name, part in named if not words or any(word in name for word in words)]
-    if not found:
-        sys.exit(f"No part is called so: there are {', '.join(sorted({name for name, _ in named}))}.")
-    return found
+def chosen(functions: Sequence[Callable[[], Any]], words: Sequence[str] | None) -> list[Callable[[], Any]]:
+    """Those whose names have one of these words; all of them where none are given."""
+    return [function for function in functions if not words or any(word in name_of(function) for word in words)]
+
+
+def name_of(function: Callable[[], Any]) -> str:
+    return str((function.func if isinstance(function, partial) else function).__name__)
 
 
 def outcome(part: Callable[[], None]) -> list[tuple[bool, str, str]]:
@@ -611,22 +612,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, help="folder for kernels.md")
     parser.add_argument("--jobs", type=int, default=min(8, os.cpu_count() or 1), help="processes that check")
-    parser.add_argument("--only", nargs="+", metavar="WORD", help="check parts whose names have one, and time nothing")
+    parser.add_argument("--only", nargs="+", metavar="WORD", help="what has one in its name: rows, search, check …")
     arguments = parser.parse_args()
+    times = [time_attention, time_steps, time_rows, time_walk]
+    checks, timed = chosen(parts(), arguments.only), chosen(times, arguments.only)
+    if not (checks or timed):
+        parser.error(f"--only: there are {', '.join(sorted({name_of(part) for part in [*parts(), *times]}))}")
     if not torch.cuda.is_available():
         sys.exit("benchmarks/kernels.py needs a GPU; the interpreter's tests are in tests/nn/kernels.")
-    failures, wanted = [], chosen(arguments.only)
+    failures = []
     spawn, one_thread = multiprocessing.get_context("spawn"), torch.set_num_threads  # each would take all cores
     with ProcessPoolExecutor(arguments.jobs, spawn, initializer=one_thread, initargs=(1,)) as pool:
-        for results in pool.map(outcome, wanted):
+        for results in pool.map(outcome, checks):
             for right, name, error in results:
                 print(f"{'ok ' if right else 'BAD'}  {name:<62} {error}")
                 failures += [] if right else [name]
     if failures:
         sys.exit(f"{len(failures)} mismatches: {'; '.join(failures)}")
-    if arguments.only:
-        return
-    table = "\n".join((time_attention(), time_steps(), time_rows(), time_walk()))
+    table = "\n".join(time() for time in timed)
     print(table)
     if arguments.out:
         arguments.out.mkdir(parents=True, exist_ok=True)

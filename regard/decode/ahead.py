@@ -1,9 +1,9 @@
 """Sources of a search that begins when the first of them are tokenised.
 
 A GPU would wait for the tokens of all sentences, which take a tenth of a bulk search. Longer sentences enter it first,
-and their bytes tell well enough which those are; the encoder takes a piece of them, then as many as fill the slots, and
-a thread makes the tokens of the others meanwhile. While SentencePiece tokenises, Python is free for the search; while
-its numbers become Python's, it is not.
+and their bytes tell well enough which those are. The encoder takes a piece of them, while a thread makes the tokens of
+as many as fill the slots; then these, while it makes those of all others. While SentencePiece tokenises, Python is free
+for the search; while its numbers become Python's, it is not.
 """
 
 from __future__ import annotations
@@ -12,24 +12,29 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import takewhile
-from typing import overload
+from typing import NamedTuple, overload
 
 from regard.data.tokenizer import Tokenizer
 
-TEXTS = 512  # that the thread tokenises at a time, at most: the search has to wait while their tokens become Python's
+TEXTS = 512  # that are tokenised at a time, once there are steps: they wait while a piece of tokens becomes Python's
 
 
 class Unexpected(Exception):
     """A source has more tokens than those of more bytes led to expect: there is no room for it."""
 
 
+class Piece(NamedTuple):
+    """Tokens that a thread is making, of the texts up to before `end`."""
+
+    end: int
+    tokens: Future[list[list[int]]]
+
+
 class Ahead(Sequence[list[int]]):
     """The tokens of texts, of which the first piece is there at once.
 
-    What else enters before the first step comes as one, while the encoder's kernels are started for the first piece:
-    they would wait each time that a list of numbers is made. The others come in pieces, once somebody asks what there
-    is.
+    The other texts of the first slots come as one: whenever tokens become lists, the encoder's kernels wait to be
+    started. Those behind them come in pieces, from the first question what is `ready` on.
     """
 
     def __init__(self, tokenizer: Tokenizer, texts: Sequence[str], slots: int, pool: ThreadPoolExecutor) -> None:
@@ -38,15 +43,15 @@ class Ahead(Sequence[list[int]]):
         self.tokens = tokenizer.encode(texts[: self.piece])
         self.longest = max(map(len, self.tokens))  # of the first
         self.asked = len(self.tokens)  # texts whose tokens are there or are coming
-        self.coming: deque[tuple[int, Future[list[list[int]]]]] = deque()  # so many texts, and their tokens
+        self.coming: deque[Piece] = deque()
         self.ask(slots)
 
     def ask(self, count: int) -> None:
         """Have the thread make the tokens of the next texts, so many of the first in all."""
         count = min(count, len(self.texts))
         if count > self.asked:
-            more = self.pool.submit(self.tokenizer.encode, self.texts[self.asked : count])
-            self.coming.append((count - self.asked, more))
+            tokens = self.pool.submit(self.tokenizer.encode, self.texts[self.asked : count])
+            self.coming.append(Piece(count, tokens))
             self.asked = count
 
     def ask_for_all(self) -> None:
@@ -72,13 +77,17 @@ class Ahead(Sequence[list[int]]):
         if count > self.asked:
             self.ask_for_all()
         while len(self.tokens) < count:
-            self.tokens += self.coming.popleft()[1].result()
+            self.tokens += self.coming.popleft().tokens.result()
 
-    def has(self, count: int) -> bool:
-        """Whether the first so many are there."""
+    def ready(self) -> int:
+        """How many of the first are there. Who asks has the thread go on to the last."""
         self.ask_for_all()
-        ready = takewhile(lambda part: part[1].done(), self.coming)
-        return len(self.tokens) + sum(texts for texts, _ in ready) >= count
+        there = len(self.tokens)
+        for piece in self.coming:
+            if not piece.tokens.done():
+                break
+            there = piece.end
+        return there
 
 
 @contextmanager

@@ -223,9 +223,10 @@ class KeptBench:
     def parts(self) -> list[Part]:
         return [self.entrance, *self.constraints]
 
-    def expect(self, sentences: range) -> bool:
-        """These will enter next; says whether they may. A recorded entrance takes them as they come."""
-        return self.entrance is not self.step or self.step.expect(sentences)
+    def expect(self, sentences: range) -> None:
+        """These will enter next. A recorded entrance takes them as they come."""
+        if self.entrance is self.step:
+            self.step.expect(sentences)
 
     def renew(self, sources: Sequence[Sequence[int]], constraints: Sequence[Constraint]) -> None:
         """Be ready for other sentences, of which the same is asked."""

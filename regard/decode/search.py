@@ -117,14 +117,14 @@ def work(
     progress: Callable[[int], None] | None = None,
     take: Take | None = None,
     alive: int = 1,
-    expect: Callable[[range], bool] | None = None,
+    expect: Callable[[range], None] | None = None,
     portion: int = 0,
 ) -> list[list[Hypothesis]]:
-    """Bring every sentence through a slot of the bench. `alive`: with how many hypotheses it begins. `expect` is asked,
-    while the device works, to get ready the sentences that will enter next, until it says that it has. A limit is asked
-    for when its sentence enters. Of the first sentences a `portion` enters before the others (0: none)."""
+    """Bring every sentence through a slot of the bench. `alive`: with how many hypotheses it begins. `expect` is told
+    at every step, while the device works, which sentences will enter next. A limit is asked for when its sentence
+    enters. Of the first sentences a `portion` enters before the others (0: none)."""
     found: list[list[Hypothesis]] = [] if take else [[] for _ in range(len(limits))]
-    waiting = told = 0  # the first sentence that waits, and the first that was told
+    waiting = 0  # the first sentence that waits
     state = bench.begin()
     inside = np.full(len(state.done), NOBODY)  # which sentence each slot has
     steps, most = np.zeros_like(inside), np.ones_like(inside)  # of that, or the last that was there: made, and to make
@@ -164,9 +164,9 @@ def work(
         bench.advance(int(steps.max()))
         # The device has something to do meanwhile.
         following = range(waiting, min(waiting + len(inside), len(limits)))
-        if expect and told < waiting and following and expect(following):
-            told = waiting
-        elif leaving:
+        if expect and following:
+            expect(following)
+        if leaving:
             read(max(PIECE, len(inside) // STEPS))
         over = bench.done() & (steps > bench.late)  # where that comes late, nothing is known of who has just entered
         done = np.flatnonzero((inside != NOBODY) & (over | (steps == most)))

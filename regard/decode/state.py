@@ -149,7 +149,8 @@ class Leaving:
         scores, log_probs, lengths, tokens, calls = (part[first:last] for part in self.parts)
         n_best, longest = scores.shape[1], int(lengths.max())
         columns = (tokens[:, :, :longest].flatten(0, 1), *(part.flatten() for part in (lengths, log_probs, scores)))
+        # All slots in one pass, several times as fast as slot by slot.
         rows = zip(*(column.tolist() for column in (*columns, calls.repeat_interleave(n_best))), strict=True)
-        flat = [Hypothesis(tokens[:n], log_prob, score, calls) for tokens, n, log_prob, score, calls in rows]
-        slots = (flat[i : i + n_best] for i in range(0, len(flat), n_best))
+        every = [Hypothesis(row[:n], log_prob, score, made) for row, n, log_prob, score, made in rows]
+        slots = (every[i : i + n_best] for i in range(0, len(every), n_best))
         return [[one for one in slot if one.score > -torch.inf] for slot in slots]

@@ -220,8 +220,9 @@ class Translator(Looking):
         limits = LimitsAhead(sources, limit, min(room.source, self.longest, config.max_source), room.output)
         asked = [Demand()] * len(sources)
         self.find(
-            sources, limits, room, n_best, config, progress, asked, take=take, known=sources.has, portion=sources.piece
-        )
+            sources, limits, room, n_best, config, progress, asked, take=take, ready=sources.ready,
+            portion=sources.piece,
+        )  # fmt: skip
 
     def find(
         self,
@@ -234,12 +235,12 @@ class Translator(Looking):
         demands: Sequence[Demand],
         barred: np.ndarray | None = None,
         take: Take | None = None,
-        known: Callable[[int], bool] = lambda count: True,
+        ready: Callable[[], int] = lambda: sys.maxsize,
         portion: int = 0,
     ) -> list[list[Hypothesis]]:
         """The outputs of sources in the order in which they shall enter.
 
-        known(n): whether the first n sources are tokenised yet   portion: how many are encoded before the others
+        ready: how many of the first sources are tokenised yet   portion: how many are encoded before the others
         """
         beam = n_best if config.sample else beam_width(demands[0], n_best, config)
         options = self.search_options(config, beam, n_best)
@@ -266,8 +267,8 @@ class Translator(Looking):
         if self.stays(config) and all(one.lasting for one in constraints) and not (sampler or self.partners):
             bench = self.bench(sources, room, options, config, constraints)
 
-            def expect(numbers: range) -> bool:
-                return known(numbers.stop) and bench.expect(numbers)
+            def expect(numbers: range) -> None:
+                bench.expect(range(numbers.start, min(numbers.stop, ready())))
 
             return work(
                 bench.recorded, bench.parts, limits, self.device, progress, take, expect=expect, portion=portion

@@ -34,6 +34,16 @@ class EndToEnd(NamedTuple):
         tokens = np.fromiter(chain.from_iterable(sources), np.int64)
         return cls(send(torch.from_numpy(tokens), device), np.array([len(source) for source in sources], np.int64))
 
+    def some(self, first: int, count: int) -> EndToEnd:
+        before, lengths = self.lengths[:first].sum(), self.lengths[first : first + count]
+        return EndToEnd(self.tokens[before : before + lengths.sum()], lengths)
+
+    @classmethod
+    def joined(cls, parts: Sequence[EndToEnd]) -> EndToEnd:
+        """All in one, in memory of its own, which begins where kernels like it."""
+        tokens, lengths = zip(*parts, strict=True)
+        return cls(torch.cat(tokens), np.concatenate(lengths))
+
 
 class Expected(NamedTuple):
     """Sources that will enter, one after another, laid out already."""
@@ -46,20 +56,8 @@ class Expected(NamedTuple):
         """How many of these sources there are from `first` on."""
         return self.numbers.stop - first if sources is self.sources and first in self.numbers else 0
 
-    def some(self, first: int, count: int) -> EndToEnd:
-        (tokens, lengths), first = self.laid_out, first - self.numbers.start
-        before, these = lengths[:first].sum(), lengths[first : first + count]
-        return EndToEnd(tokens[before : before + these.sum()].clone(), these)  # at a place that kernels like
 
-    @classmethod
-    def after(cls, known: EndToEnd, sources: Sequence[Sequence[int]], numbers: range, device: torch.device) -> Expected:
-        """These sources, of which the first are known already."""
-        new = EndToEnd.of(sources[numbers.start + len(known.lengths) : numbers.stop], device)
-        tokens = torch.cat([known.tokens, new.tokens])
-        return cls(sources, numbers, EndToEnd(tokens, np.concatenate([known.lengths, new.lengths])))
-
-
-PORTION = 1_024  # sources that are laid out while the device makes a step
+PORTION = 1_024  # sources, at most, that are laid out in a step: the device would be done with it before more were
 NOTHING = Expected((), range(0), EndToEnd(torch.empty(0), np.empty(0)))
 
 
@@ -94,28 +92,26 @@ class ModelStep(ABC):
         self.make_room(slots, source_room, room)
         self.reserved = True
 
-    def expect(self, sentences: range) -> bool:
-        """Lay out some more of the sources that will enter next, while the device makes a step; says whether these are
-        all laid out. Not many at a time: the device would have made its step before them."""
-        first, device = sentences.start, self.device
-        known = min(self.expected.ahead(self.sources, first), len(sentences))
-        if known < len(sentences):
-            laid_out = self.expected.some(first, known) if known else EndToEnd.of([], device)
-            known = min(known + PORTION, len(sentences))
-            self.expected = Expected.after(laid_out, self.sources, range(first, first + known), device)
-        return known == len(sentences)
+    def expect(self, sentences: range) -> None:
+        """Lay out some more of the sources that will enter next, while the device makes a step."""
+        there = self.expected.ahead(self.sources, sentences.start)
+        if there < len(sentences):
+            numbers = sentences[: there + PORTION]
+            self.expected = Expected(self.sources, numbers, self.lay_out(numbers))
 
-    def laid_out(self, sentences: Sequence[int]) -> EndToEnd:
-        """What was expected, where all of it was."""
+    def lay_out(self, sentences: Sequence[int]) -> EndToEnd:
+        """The sources of these sentences; the first of them may have been expected."""
         first, count = sentences[0], len(sentences)
         if list(range(first, first + count)) != list(sentences):
             return EndToEnd.of([self.sources[sentence] for sentence in sentences], self.device)
-        if self.expected.ahead(self.sources, first) >= count:
-            return self.expected.some(first, count)
-        return EndToEnd.of(self.sources[first : first + count], self.device)
+        there = min(self.expected.ahead(self.sources, first), count)
+        parts = [self.expected.laid_out.some(first - self.expected.numbers.start, there)] if there else []
+        if there < count:
+            parts.append(EndToEnd.of(self.sources[first + there : first + count], self.device))
+        return EndToEnd.joined(parts)
 
     def enter(self, slots: Tensor, sentences: Sequence[int]) -> None:
-        tokens, lengths = self.laid_out(sentences)
+        tokens, lengths = self.lay_out(sentences)
         layout = Packed.of(lengths)
         if not self.reserved:
             self.reserve(len(slots), layout.size)

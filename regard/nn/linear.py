@@ -5,8 +5,8 @@ afterwards. `MixedLinear` has the matrix product write it in float32 at once: no
 tokens, and a pass over memory is saved. On a CPU torch has two libraries for float32 products and takes MKL's for
 linear layers; `CpuLinear` takes oneDNN's, faster at the shapes of a Transformer by a tenth (docs/log.md), except for
 the weight's gradient. In both, and on a GPU where no gradient is asked for, ReLU and bias join the product they follow.
-Decoding multiplies few rows at a time, on a CPU by a copy of the matrix in oneDNN's own order, on a GPU by a kernel of
-their own: several rows then take little longer than one (docs/log.md).
+Decoding on a CPU multiplies few rows at a time, by a copy of the matrix in oneDNN's own order: several rows then take
+little longer than one (docs/log.md). On a GPU a few rows in float32, where no gradient is asked for, have a kernel.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from regard.nn import kernels
 
 LARGE = 2**27  # multiplications; about a millisecond's work, which is what a new shape costs
 FEW, WIDE = 256, 2**18  # rows of a product in decoding, and numbers of its matrix, where a copy in oneDNN's order pays
+HANDFUL = 16  # rows up to which a product in float32 has a kernel of its own on a GPU
 FEWEST = 32  # rows up to which every number has a program of its own; above, only multiples
 # Of a weight: what was made of it, with the state of the weights it was made of.
 DERIVED: MutableMapping[Tensor, dict[Any, tuple[Any, Tensor]]] = WeakIdKeyDictionary()
@@ -153,12 +154,15 @@ def product_type(x: Tensor) -> torch.dtype:
 
 
 def rows_kernel_for(x: Tensor, weight: Tensor) -> Callable[..., Tensor] | None:
-    """On a GPU, the kernel for a few rows where no gradient is asked for, if that is what this is."""
-    if not kernels.usable(x) or torch.is_grad_enabled() or not x.numel():
+    """The kernel for several rows, but few, on a GPU, where this is a product of them and no gradient is asked for."""
+    alike = x.dtype == weight.dtype == torch.float32 and weight.is_contiguous()
+    if not (kernels.usable(x) and alike and x.numel() and 1 < x.numel() // x.shape[-1] <= HANDFUL):
         return None
-    from regard.nn.kernels.rows import product_of_rows, takes
+    if torch.is_grad_enabled():
+        return None
+    from regard.nn.kernels.rows import product_of_rows
 
-    return product_of_rows if takes(x, weight) else None
+    return product_of_rows
 
 
 def mixed(x: Tensor) -> bool:

@@ -17,7 +17,8 @@ from regard.decode.recorded import Recorded
 from regard.decode.request import Translation
 from regard.decode.translator import Translator
 from regard.decode.wishes import Wish
-from regard.models.stepping import ModelStep
+from regard.models.stepping import EndToEnd, ModelStep
+from regard.nn.layout import Packed
 
 EARLY: dict[str, Any] = {"recorded": "always", "batch_sentences": 4, "beam_size": 2}
 LATE = {**EARLY, "recorded": "never"}
@@ -55,6 +56,34 @@ def test_it_finds_the_same_in_the_same_order(translator: Translator, reverser_te
     assert seen[-1] == len(sentences)
 
 
+@pytest.mark.parametrize("portion", [2, 1_024])
+def test_sources_that_are_laid_out_before_they_enter_are_the_right_ones(
+    translator: Translator, reverser_test: Corpus, made: list[Ahead], monkeypatch: pytest.MonkeyPatch, portion: int
+) -> None:
+    """As in many slots, whose entrance is no recording."""
+    monkeypatch.setattr("regard.decode.recorded.FEW", 0)
+    monkeypatch.setattr("regard.models.stepping.PORTION", portion)
+    entered: list[tuple[int, int]] = []
+    lay_out, take_in = ModelStep.lay_out, ModelStep.take_in
+    right: list[tuple[list[int], list[int]]] = []
+
+    def enter(self: ModelStep, slots: Any, sentences: list[int]) -> None:
+        entered.append((len(sentences), self.expected.ahead(self.sources, sentences[0])))
+        right.append(tuple(part.tolist() for part in EndToEnd.of([self.sources[i] for i in sentences], self.device)))
+        tokens, lengths = lay_out(self, sentences)
+        assert (tokens.tolist(), lengths.tolist()) == right[-1]
+        take_in(self, slots, tokens, Packed.of(lengths))
+
+    monkeypatch.setattr(ModelStep, "enter", enter)
+    sentences = reverser_test.source[:40]
+    found = translator.search(sentences, **EARLY)
+    monkeypatch.undo()
+    assert essence(found) == essence(translator.search(sentences, **LATE))
+    assert [there for _, there in entered[:2]] == [0, 0], "before the first step nothing is expected"
+    assert all(there >= min(count, portion) for count, there in entered[2:])
+    assert any(there > count for count, there in entered[2:]), "some are there that enter later"
+
+
 def test_the_first_step_waits_for_the_first_sentences_alone(
     translator: Translator, reverser_test: Corpus, made: list[Ahead], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,7 +100,7 @@ def test_the_first_step_waits_for_the_first_sentences_alone(
     translator.translate(reverser_test.source[:40], **EARLY)
     assert known[0] == 4, "as many as there are slots"
     assert known[-1] == 40
-    assert entered[:2] == [(3, 3), (1, 4)], "the first piece is encoded before the others are tokenised"
+    assert entered[:2] == [(3, 3), (1, 4)], "the first piece is encoded before anybody waits for the others"
 
 
 def stretched(texts: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +159,7 @@ def test_tokens_come_when_they_are_asked_for(translator: Translator, reverser_te
         assert sources.tokens == expected[:9], "those of all slots come as one"
         assert sources[3:7] == expected[3:7]
         assert sources.asked == 9, "no more than was asked for"
-        sources.has(8)
+        assert sources.ready() >= 9
         assert sources.asked == 11
         assert sources[10] == expected[10]
         assert list(sources) == expected
@@ -167,21 +196,21 @@ def test_what_is_not_there_is_not_waited_for(translator: Translator, made: list[
             return [[5, 2] for _ in texts]
 
     with ahead(Slow(), [*"aaabbbb"], 6) as sources:
-        assert (sources.has(3), sources.has(4)) == (True, False)
+        assert sources.ready() == 3
         started.set()
         assert list(sources) == [[5, 2]] * 7
-        assert sources.has(7)
+        assert sources.ready() == 7
     assert asked == ["aaa", "bbb", "b"], "nothing is asked for twice"
 
 
 def test_a_search_that_ends_early_leaves_no_thread(translator: Translator, made: list[Ahead]) -> None:
     def interrupted() -> None:
         with ahead(translator.tokenizers.source, ["a b"] * 5_000, 9) as sources:
-            sources.has(5_000)
+            sources.ready()
             raise KeyboardInterrupt
 
     before = threading.active_count()
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert threading.active_count() == before
-    assert any(piece.cancelled() for _, piece in made[0].coming)
+    assert any(piece.tokens.cancelled() for piece in made[0].coming)

@@ -77,22 +77,29 @@ def test_sources_that_are_expected_are_laid_out_a_portion_at_a_time(
     tiny: Callable[..., Transformer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("regard.models.stepping.PORTION", 2)
-    sources = [[5, 6, 7, 8], [9, 10, 2], [11, 2], [], [12, 2], [2]]
+    sources = [[5, 6, 7, 8], [9, 10, 2], [11, 2], [], [12, 2], [2], [13, 14, 2]]
     step = TransformerStep(tiny(), sources, beam=1)
 
-    def laid_out(numbers: range) -> tuple[list[int], list[int]]:
-        tokens, lengths = step.laid_out(list(numbers))
-        return tokens.tolist(), lengths.tolist()
+    def expected(*numbers: range) -> list[range]:
+        return [(step.expect(some), step.expected.numbers)[1] for some in numbers]
 
-    assert [step.expect(range(1, 6)) for _ in range(4)] == [False, False, True, True]
-    known = step.expected
-    assert laid_out(range(1, 4)) == ([9, 10, 2, 11, 2], [3, 2, 0])
-    assert step.expect(range(4, 6)), "they were laid out with the others"
-    assert laid_out(range(4, 6)) == ([12, 2, 2], [2, 1])
-    assert step.expected is known
-    assert step.expect(range(2)), "from another place on"
-    assert laid_out(range(2)) == ([5, 6, 7, 8, 9, 10, 2], [4, 3])
-    assert laid_out(range(4)) == ([5, 6, 7, 8, 9, 10, 2, 11, 2], [4, 3, 2, 0]), "more than was expected"
+    def check(numbers: range) -> None:
+        tokens, lengths = step.lay_out(list(numbers))
+        assert tokens.tolist() == [token for i in numbers for token in sources[i]]
+        assert lengths.tolist() == [len(sources[i]) for i in numbers]
+
+    assert expected(range(1, 1)) == [range(0)], "of none nothing is laid out"
+    assert expected(*[range(1, 6)] * 4) == [range(1, 3), range(1, 5), range(1, 6), range(1, 6)]
+    check(range(1, 4))
+    before = step.expected
+    expected(range(4, 6))
+    assert step.expected is before, "they were laid out with the others"
+    assert expected(range(3, 7)) == [range(3, 7)], "some were, and the rest are a portion"
+    for numbers in (range(3, 7), range(4, 6), range(6, 7)):
+        check(numbers)
+    expected(range(2))
+    for numbers in (range(2), range(1, 2), range(4), range(2, 4), range(0, 6, 2)):
+        check(numbers)
 
 
 @torch.inference_mode()

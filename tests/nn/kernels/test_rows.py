@@ -7,12 +7,19 @@ import torch
 import torch.nn.functional as F
 
 from regard.nn import kernels
-from regard.nn.kernels.rows import MOST_ROWS, NUMBERS, product_of_rows
-from regard.nn.linear import linear, linear_relu
+from regard.nn.kernels.rows import NUMBERS, columns_of, product_of_rows
+from regard.nn.linear import HANDFUL, linear, linear_relu
 
 
-@pytest.mark.parametrize("rows", [2, 5, MOST_ROWS])
-@pytest.mark.parametrize(("d_in", "d_out"), [(8, 3), (70, 260), (NUMBERS + 5, 20)])
+@pytest.fixture
+def few_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a program has several columns, of which not all need be there."""
+    monkeypatch.setattr("regard.nn.kernels.rows.PROGRAMS", 4)
+
+
+@pytest.mark.usefixtures("few_programs")
+@pytest.mark.parametrize("rows", [2, 5, HANDFUL])
+@pytest.mark.parametrize(("d_in", "d_out"), [(8, 3), (70, 21), (NUMBERS + 5, 20)])
 @pytest.mark.parametrize("with_bias", [False, True])
 def test_a_few_rows_equal_torchs_product(rows: int, d_in: int, d_out: int, with_bias: bool) -> None:
     torch.manual_seed(0)
@@ -22,6 +29,16 @@ def test_a_few_rows_equal_torchs_product(rows: int, d_in: int, d_out: int, with_
         ours = product_of_rows(x.float(), weight.float(), None if bias is None else bias.float(), relu)
         theirs = F.linear(x, weight, bias).relu() if relu else F.linear(x, weight, bias)
         torch.testing.assert_close(ours.double(), theirs, atol=1e-4, rtol=1e-4)
+
+
+def test_what_is_no_number_stays_none() -> None:
+    x, weight = torch.tensor([[torch.nan, 1.0], [2.0, 1.0]]), torch.ones(3, 2)
+    assert product_of_rows(x, weight, None, True).isnan().tolist() == [[True] * 3, [False] * 3]
+
+
+def test_there_are_programs_enough_for_a_large_gpu() -> None:
+    columns = [columns_of(d_out, 512) for d_out in (1, 255, 257, 512, 600, 1_536, 32_000)]
+    assert columns == [1, 1, 1, 2, 2, 4, 8]
 
 
 def test_rows_may_lie_apart_and_in_any_shape() -> None:
@@ -41,12 +58,14 @@ def test_decoding_takes_the_kernel_for_few_rows_in_float32_alone(monkeypatch: py
     )
     weight, bias = torch.randn(7, 6), torch.randn(7)
     with torch.no_grad():
-        for shape in ((1, 6), (2, 6), (4, 4, 6), (MOST_ROWS + 1, 6), (0, 6)):
+        for shape in ((1, 6), (2, 6), (4, 4, 6), (HANDFUL + 1, 6), (0, 6)):
             x = torch.randn(shape)
             torch.testing.assert_close(linear(x, weight, bias), F.linear(x, weight, bias))
             torch.testing.assert_close(linear_relu(x, weight, bias), F.linear(x, weight, bias).relu())
         half = torch.randn(3, 6, dtype=torch.bfloat16)
         linear(half, weight.bfloat16(), bias.bfloat16())
+        linear_relu(half, weight.bfloat16(), bias.bfloat16())
+        linear(torch.randn(3, 6), torch.randn(6, 7).t(), bias)
     assert taken == [(2, 6), (2, 6), (4, 4, 6), (4, 4, 6)]
     linear(torch.randn(3, 6), weight.requires_grad_(), bias)
     assert len(taken) == 4, "not where a gradient is asked for"

@@ -36,7 +36,7 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture(autouse=True)
-def one_program_a_product(monkeypatch: pytest.MonkeyPatch) -> None:
+def few_programs_a_product(monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU wants many; the interpreter runs them one after another."""
     monkeypatch.setattr("regard.nn.kernels.rows.PROGRAMS", 1)
 
