@@ -18,7 +18,7 @@ def few_programs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("few_programs")
-@pytest.mark.parametrize("rows", [2, 5, HANDFUL])
+@pytest.mark.parametrize("rows", [2, 3, HANDFUL, 16])
 @pytest.mark.parametrize(("d_in", "d_out"), [(8, 3), (70, 21), (NUMBERS + 5, 20)])
 @pytest.mark.parametrize("with_bias", [False, True])
 def test_a_few_rows_equal_torchs_product(rows: int, d_in: int, d_out: int, with_bias: bool) -> None:
@@ -58,7 +58,7 @@ def test_decoding_takes_the_kernel_for_few_rows_in_float32_alone(monkeypatch: py
     )
     weight, bias = torch.randn(7, 6), torch.randn(7)
     with torch.no_grad():
-        for shape in ((1, 6), (2, 6), (4, 4, 6), (HANDFUL + 1, 6), (0, 6)):
+        for shape in ((1, 6), (2, 6), (2, 2, 6), (HANDFUL + 1, 6), (0, 6)):
             x = torch.randn(shape)
             torch.testing.assert_close(linear(x, weight, bias), F.linear(x, weight, bias))
             torch.testing.assert_close(linear_relu(x, weight, bias), F.linear(x, weight, bias).relu())
@@ -66,6 +66,6 @@ def test_decoding_takes_the_kernel_for_few_rows_in_float32_alone(monkeypatch: py
         linear(half, weight.bfloat16(), bias.bfloat16())
         linear_relu(half, weight.bfloat16(), bias.bfloat16())
         linear(torch.randn(3, 6), torch.randn(6, 7).t(), bias)
-    assert taken == [(2, 6), (2, 6), (4, 4, 6), (4, 4, 6)]
+    assert taken == [(2, 6), (2, 6), (2, 2, 6), (2, 2, 6)]
     linear(torch.randn(3, 6), weight.requires_grad_(), bias)
     assert len(taken) == 4, "not where a gradient is asked for"
