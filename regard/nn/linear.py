@@ -24,7 +24,7 @@ from regard.nn import kernels
 
 LARGE = 2**27  # multiplications; about a millisecond's work, which is what a new shape costs
 FEW, WIDE = 256, 2**18  # rows of a product in decoding, and numbers of its matrix, where a copy in oneDNN's order pays
-HANDFUL = 4  # rows up to which a product in float32 has a kernel of its own on a GPU: no slower than torch (docs/log.md)
+HANDFUL = 4  # rows up to which a product in float32 has a kernel on a GPU: more are no faster by it (docs/log.md)
 FEWEST = 32  # rows up to which every number has a program of its own; above, only multiples
 # Of a weight: what was made of it, with the state of the weights it was made of.
 DERIVED: MutableMapping[Tensor, dict[Any, tuple[Any, Tensor]]] = WeakIdKeyDictionary()
