@@ -174,6 +174,8 @@ def test_an_interrupted_run_is_scored_with_a_warning(folder: Path) -> None:
     for runs in (("runs/half",), ("runs/one", "--baseline", "runs/half")):
         assert "runs/half has come to step 1 of 500" in run(*runs, cwd=folder).stderr
     assert not run("runs/two", cwd=folder).stderr
+    Run(recipe.parent).log.unlink()  # weights from elsewhere, which nobody has trained here
+    assert not run("runs/half", cwd=folder).stderr
 
 
 def test_options_that_would_do_nothing_are_refused(folder: Path) -> None:

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from regard.cli.translate import deciding
 from regard.config import DecodeConfig
 from regard.data.corpus import Corpus
 from regard.decode.jobs import changes
+from regard.decode.phrases import Glossary
 from regard.decode.stream import Asked, LineFormat, LineTranslator, Verifier
 from regard.decode.translator import Translator
 from regard.decode.wishes import Wish
@@ -408,7 +410,7 @@ def test_a_line_whose_demands_contradict_one_another_is_named_and_can_be_left_fr
     done = call(run, *asked, "--unmet", "free")
     assert done.returncode == 0, done.stderr
     assert "Going on after line 2." in done.stderr
-    assert "line 3: what is asked contradicts itself; translated without it" in done.stderr
+    assert "line 3: No translation of 'd b c' is all that is asked" in done.stderr
     assert len(output.read_text().splitlines()) == 4
     assert output.read_text().splitlines()[2] == regard.load(run).translate("d b c")
 
@@ -420,13 +422,28 @@ def test_what_has_no_room_is_left_out_too_and_said_once(run: Path) -> None:
     asked, verifier = Asked(prefixes=("", "a b c d")), Verifier(model)
     lines = LineTranslator(model, LineFormat(), asked=asked, freely=True, verifier=verifier, remark=remarks.append)
     assert len(lines(0, ["b c", "c d"])) == 2
-    assert remarks == ["line 2: what is asked contradicts itself; translated without it"]
+    assert [remark.split(":")[0] for remark in remarks] == ["line 2"]
+    assert remarks[0].endswith("contradict one another. It is translated without.")
     assert verifier.total == 2
+
+
+def test_a_line_whose_demands_cannot_be_written_is_named_and_can_be_left_free(run: Path) -> None:
+    remarks: list[str] = []
+    model, lines = regard.load(run), ["b c", "c d", "", "d b c", "c b"]
+    prefixes, glossary = ("", "Ж", "Ж", "", ""), Glossary((("d b", "a Щ"), ("c b", " ".join(["a b c"] * 21))))
+    line = LineTranslator(model, LineFormat(), asked=Asked(glossary, prefixes=prefixes), remark=remarks.append)
+    with pytest.raises(RegardError, match=r"line 2: The prefix 'Ж' cannot be written .* 2 other sentences .*--unmet"):
+        line(0, lines)
+    assert replace(line, freely=True)(0, lines) == [model.translate(text) for text in lines]
+    expected = ["line 2: The prefix 'Ж' cannot", "line 4: The required phrase 'a Щ' cannot", "line 5: .* at most 60"]
+    assert len(remarks) == len(expected)
+    for remark, words in zip(remarks, expected, strict=True):
+        assert re.match(words, remark)
 
 
 def test_several_lines_without_a_translation_are_counted(run: Path) -> None:
     lines = LineTranslator(regard.load(run), LineFormat(), asked=Asked(forbidden=("a",), prefix="a d"))
-    with pytest.raises(RegardError, match=r"line 11: .*'b c' \(and 2 other sentences\)"):
+    with pytest.raises(RegardError, match=r"line 11: .*'b c' .* 2 other sentences cannot be"):
         lines(10, ["b c", "c d", "", "d"])
 
 

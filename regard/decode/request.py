@@ -43,16 +43,13 @@ class Translation(NamedTuple):
 class Unmet(RegardError):
     """Sentences of which no translation is all that is asked.
 
-    numbers: their places in the call   found: what there is for all sentences, nothing for these
+    why: of each, by its place in the call   found: what there is for all sentences, nothing for these
     """
 
-    def __init__(self, numbers: list[int], first: str, found: list[list[Any]]) -> None:
-        more = f" (and {counted(len(numbers) - 1, 'other sentence')})" if len(numbers) > 1 else ""
-        super().__init__(
-            f"No translation of {first!r}{more} is all that is asked of it: prefix, phrases, lengths (with the end "
-            "symbol) and repeats contradict one another."
-        )
-        self.numbers, self.found = numbers, found
+    def __init__(self, why: dict[int, str], found: list[list[Any]]) -> None:
+        more = f" {counted(len(why) - 1, 'other sentence')} cannot be as asked either." if len(why) > 1 else ""
+        super().__init__(next(iter(why.values())) + more)
+        self.why, self.found = why, found
 
 
 @dataclass
@@ -81,9 +78,23 @@ class Request:
                     self.tokenise_first(numbers)
         else:
             self.tokenise_first(range(len(self.sentences)))
-        if numbers := [i for i, best in enumerate(self.found) if not best]:
-            raise Unmet(numbers, self.sentences[numbers[0]], self.found)
+        if why := {i: self.why_not(i) for i, best in enumerate(self.found) if not best}:
+            raise Unmet(why, self.found)
         return self.found
+
+    def why_not(self, number: int) -> str:
+        """Why no translation of a sentence is all that is asked of it."""
+        if self.demands and (fault := self.demands[number].fault):
+            return fault
+        return (
+            f"No translation of {self.sentences[number]!r} is all that is asked of it: prefix, phrases, lengths (with "
+            "the end symbol) and repeats contradict one another."
+        )
+
+    def hopeless(self, number: int) -> bool:
+        """Whether no search can find what is asked of a sentence."""
+        longest = self.translator.longest_output(self.config)
+        return bool(self.demands) and (bool(self.demands[number].fault) or self.demands[number].least > longest)
 
     @property
     def at_a_time(self) -> int:
@@ -112,11 +123,7 @@ class Request:
                 self.cuts[i] = cut
             elif len(tokens) == 1:
                 self.found[i] = [self.keep(untranslated(self.sentences[i]))]
-        longest = translator.longest_output(self.config)
-        filled = [
-            i for i, tokens in encoded.items()
-            if len(tokens) > 1 and not (self.demands and self.demands[i].least > longest)
-        ]  # fmt: skip
+        filled = [i for i, tokens in encoded.items() if len(tokens) > 1 and not self.hopeless(i)]
         self.done += len(encoded) - len(filled)
         at_a_time = max(1, len(filled)) if translator.engine else self.at_a_time
         for alike in equally_wide(filled, self.demands) if self.demands else [filled]:

@@ -158,8 +158,8 @@ class Asked:
 @dataclass(frozen=True)
 class LineTranslator:
     """Lines in, lines out. `remark` is told of sentences too long for the model, `progress` the number of the last line
-    that was translated. `freely`: a line whose demands contradict one another is translated without them, and that is
-    remarked; else it is an error."""
+    that was translated. `freely`: a line of which no translation is all that is asked is translated without, and that
+    is remarked; else it is an error."""
 
     model: Translator
     style: LineFormat
@@ -193,10 +193,10 @@ class LineTranslator:
             return self.model.search(lines, n_best, wishes=wishes, forbidden=self.asked.forbidden, **more)
         except Unmet as unmet:
             if not self.freely:
-                line = first + unmet.numbers[0] + 1
+                line = first + min(unmet.why) + 1
                 raise RegardError(f"line {line}: {unmet} --unmet free translates such lines without.") from None
-            free = self.model.search([lines[i] for i in unmet.numbers], n_best, **more)
-            for number, best in zip(unmet.numbers, free, strict=True):
-                self.remark(f"line {first + number + 1}: what is asked contradicts itself; translated without it")
+            free = self.model.search([lines[i] for i in unmet.why], n_best, **more)
+            for (number, why), best in zip(unmet.why.items(), free, strict=True):
+                self.remark(f"line {first + number + 1}: {why} It is translated without.")
                 unmet.found[number] = best
             return unmet.found

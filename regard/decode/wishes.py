@@ -29,10 +29,11 @@ class Wish:
 
 
 class Demand(NamedTuple):
-    """The same in tokens: how an output begins, and which sequences it contains."""
+    """The same in tokens: how an output begins, and which sequences it contains. Or why no output can be so."""
 
     prefix: tuple[int, ...] = ()
     required: tuple[tuple[int, ...], ...] = ()
+    fault: str = ""
 
     @property
     def least(self) -> int:
@@ -44,12 +45,15 @@ def in_tokens(wish: Wish, tokenizer: Tokenizer, spelling: Spelling) -> Demand:
     """What the target's tokenizer and spelling make of a wish."""
     prefix = tuple(tokenizer.encode([wish.prefix])[0][:-1]) if wish.prefix.strip() else ()
     if UNK in prefix:
-        raise RegardError(f"The prefix {wish.prefix!r} cannot be written in the pieces that the model knows.")
+        return Demand(fault=f"The prefix {wish.prefix!r} cannot be written in the pieces that the model knows.")
     phrases = list(dict.fromkeys(wish.required))
-    required = tuple(tuple(spelling.tokens(phrase)) for phrase in phrases)
+    try:
+        required = tuple(tuple(spelling.tokens(phrase)) for phrase in phrases)
+    except RegardError as error:
+        return Demand(fault=f"The required phrase {error}")
     for tokens, phrase in zip(required, phrases, strict=True):
         if len(tokens) > LONGEST_PHRASE:
-            raise RegardError(f"The required phrase {phrase!r} has {len(tokens)} tokens: at most {LONGEST_PHRASE}.")
+            return Demand(fault=f"The required phrase {phrase!r} has {len(tokens)} tokens: at most {LONGEST_PHRASE}.")
     return Demand(prefix, required)
 
 
