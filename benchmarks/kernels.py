@@ -616,6 +616,8 @@ def main() -> None:
     arguments = parser.parse_args()
     times = [time_attention, time_steps, time_rows, time_walk]
     checks, timed = chosen(parts(), arguments.only), chosen(times, arguments.only)
+    if arguments.only and arguments.out:
+        parser.error("--out keeps the whole table: leave out --only")
     if not (checks or timed):
         parser.error(f"--only: there are {', '.join(sorted({name_of(part) for part in [*parts(), *times]}))}")
     if not torch.cuda.is_available():

@@ -1,9 +1,9 @@
 """Sources of a search that begins when the first of them are tokenised.
 
 A GPU would wait for the tokens of all sentences, which take a tenth of a bulk search. Longer sentences enter it first,
-and their bytes tell well enough which those are. The encoder takes a piece of them, while a thread makes the tokens of
-as many as fill the slots; then these, while it makes those of all others. While SentencePiece tokenises, Python is free
-for the search; while its numbers become Python's, it is not.
+and their bytes tell well enough which those are. The encoder is started for a piece of them, while a thread tokenises
+as many more as fill the slots, in one call; once these have entered and steps are made, the rest in pieces. While
+SentencePiece tokenises, Python is free for the search; while its numbers become Python's, it is not.
 """
 
 from __future__ import annotations
@@ -12,29 +12,22 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import NamedTuple, overload
+from typing import overload
 
 from regard.data.tokenizer import Tokenizer
 
-TEXTS = 512  # that are tokenised at a time, once there are steps: they wait while a piece of tokens becomes Python's
+TEXTS = 512  # of a piece: the first, and those made beside steps, which wait while its tokens become Python's
 
 
 class Unexpected(Exception):
     """A source has more tokens than those of more bytes led to expect: there is no room for it."""
 
 
-class Piece(NamedTuple):
-    """Tokens that a thread is making, of the texts up to before `end`."""
-
-    end: int
-    tokens: Future[list[list[int]]]
-
-
 class Ahead(Sequence[list[int]]):
     """The tokens of texts, of which the first piece is there at once.
 
-    The other texts of the first slots come as one: whenever tokens become lists, the encoder's kernels wait to be
-    started. Those behind them come in pieces, from the first question what is `ready` on.
+    Those of the other texts of the first slots come as one: whenever tokens become lists, the encoder's kernels wait to
+    be started. The rest come in pieces, once somebody asks how many are `ready`.
     """
 
     def __init__(self, tokenizer: Tokenizer, texts: Sequence[str], slots: int, pool: ThreadPoolExecutor) -> None:
@@ -43,15 +36,14 @@ class Ahead(Sequence[list[int]]):
         self.tokens = tokenizer.encode(texts[: self.piece])
         self.longest = max(map(len, self.tokens))  # of the first
         self.asked = len(self.tokens)  # texts whose tokens are there or are coming
-        self.coming: deque[Piece] = deque()
+        self.coming: deque[Future[list[list[int]]]] = deque()  # the next pieces, which the thread makes
         self.ask(slots)
 
     def ask(self, count: int) -> None:
         """Have the thread make the tokens of the next texts, so many of the first in all."""
         count = min(count, len(self.texts))
         if count > self.asked:
-            tokens = self.pool.submit(self.tokenizer.encode, self.texts[self.asked : count])
-            self.coming.append(Piece(count, tokens))
+            self.coming.append(self.pool.submit(self.tokenizer.encode, self.texts[self.asked : count]))
             self.asked = count
 
     def ask_for_all(self) -> None:
@@ -66,28 +58,29 @@ class Ahead(Sequence[list[int]]):
     @overload
     def __getitem__(self, index: slice) -> list[list[int]]: ...
     def __getitem__(self, index: int | slice) -> list[int] | list[list[int]]:
-        places = range(len(self))[index]
-        if isinstance(places, int):
-            self.wait(places + 1)
-            return self.tokens[places]
-        self.wait(max(places, default=-1) + 1)
-        return [self.tokens[place] for place in places]
+        chosen = range(len(self))[index]
+        if isinstance(chosen, int):
+            self.wait(chosen + 1)
+            return self.tokens[chosen]
+        self.wait(max(chosen, default=-1) + 1)
+        return [self.tokens[place] for place in chosen]
 
     def wait(self, count: int) -> None:
         if count > self.asked:
             self.ask_for_all()
         while len(self.tokens) < count:
-            self.tokens += self.coming.popleft().tokens.result()
+            self.take_next()
+
+    def take_next(self) -> None:
+        self.tokens += self.coming[0].result()
+        self.coming.popleft()
 
     def ready(self) -> int:
         """How many of the first are there. Who asks has the thread go on to the last."""
         self.ask_for_all()
-        there = len(self.tokens)
-        for piece in self.coming:
-            if not piece.tokens.done():
-                break
-            there = piece.end
-        return there
+        while self.coming and self.coming[0].done():
+            self.take_next()
+        return len(self.tokens)
 
 
 @contextmanager

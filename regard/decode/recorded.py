@@ -24,7 +24,7 @@ from regard.decode.search import Part
 from regard.decode.state import SearchOptions, State
 from regard.decode.step import Constraint, advance
 from regard.models.blockwise import TransformerBlockStep
-from regard.models.stepping import ModelStep
+from regard.models.stepping import NOTHING, ModelStep
 from regard.nn.layout import Padded, multiple, power_of_two, send
 from regard.nn.masks import length_mask
 
@@ -230,7 +230,7 @@ class KeptBench:
 
     def renew(self, sources: Sequence[Sequence[int]], constraints: Sequence[Constraint]) -> None:
         """Be ready for other sentences, of which the same is asked."""
-        self.step.sources = sources
+        self.step.sources, self.step.expected = sources, NOTHING
         for kept, new in zip(self.constraints, constraints, strict=True):
             kept.renew(new)
 

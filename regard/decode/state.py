@@ -149,8 +149,8 @@ class Leaving:
         scores, log_probs, lengths, tokens, calls = (part[first:last] for part in self.parts)
         n_best, longest = scores.shape[1], int(lengths.max())
         columns = (tokens[:, :, :longest].flatten(0, 1), *(part.flatten() for part in (lengths, log_probs, scores)))
-        # All slots in one pass, several times as fast as slot by slot.
+        # All slots in one pass: slot by slot takes half as long again.
         rows = zip(*(column.tolist() for column in (*columns, calls.repeat_interleave(n_best))), strict=True)
-        every = [Hypothesis(row[:n], log_prob, score, made) for row, n, log_prob, score, made in rows]
+        every = [Hypothesis(sequence[:n], log_prob, score, made) for sequence, n, log_prob, score, made in rows]
         slots = (every[i : i + n_best] for i in range(0, len(every), n_best))
         return [[one for one in slot if one.score > -torch.inf] for slot in slots]

@@ -40,7 +40,7 @@ class EndToEnd(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[EndToEnd]) -> EndToEnd:
-        """All in one, in memory of its own, which begins where kernels like it."""
+        """All in one, in memory of its own: a part may begin at an odd address, for which kernels are compiled anew."""
         tokens, lengths = zip(*parts, strict=True)
         return cls(torch.cat(tokens), np.concatenate(lengths))
 
@@ -57,7 +57,7 @@ class Expected(NamedTuple):
         return self.numbers.stop - first if sources is self.sources and first in self.numbers else 0
 
 
-PORTION = 1_024  # sources, at most, that are laid out in a step: the device would be done with it before more were
+AT_A_STEP = 1_024  # sources, at most, that are laid out beside it: with more, the device would be done and wait
 NOTHING = Expected((), range(0), EndToEnd(torch.empty(0), np.empty(0)))
 
 
@@ -96,7 +96,7 @@ class ModelStep(ABC):
         """Lay out some more of the sources that will enter next, while the device makes a step."""
         there = self.expected.ahead(self.sources, sentences.start)
         if there < len(sentences):
-            numbers = sentences[: there + PORTION]
+            numbers = sentences[: there + AT_A_STEP]
             self.expected = Expected(self.sources, numbers, self.lay_out(numbers))
 
     def lay_out(self, sentences: Sequence[int]) -> EndToEnd:

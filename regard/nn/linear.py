@@ -24,8 +24,8 @@ from regard.nn import kernels
 
 LARGE = 2**27  # multiplications; about a millisecond's work, which is what a new shape costs
 FEW, WIDE = 256, 2**18  # rows of a product in decoding, and numbers of its matrix, where a copy in oneDNN's order pays
-HANDFUL = 4  # rows up to which a product in float32 has a kernel on a GPU: more are no faster by it (docs/log.md)
 FEWEST = 32  # rows up to which every number has a program of its own; above, only multiples
+FEW_ON_GPU = 4  # rows up to which a float32 product has a kernel; with more, most are slower by it (docs/log.md)
 # Of a weight: what was made of it, with the state of the weights it was made of.
 DERIVED: MutableMapping[Tensor, dict[Any, tuple[Any, Tensor]]] = WeakIdKeyDictionary()
 
@@ -156,9 +156,8 @@ def product_type(x: Tensor) -> torch.dtype:
 def rows_kernel_for(x: Tensor, weight: Tensor) -> Callable[..., Tensor] | None:
     """The kernel for several rows, but few, on a GPU, where this is a product of them and no gradient is asked for."""
     alike = x.dtype == weight.dtype == torch.float32 and weight.is_contiguous()
-    if not (kernels.usable(x) and alike and x.numel() and 1 < x.numel() // x.shape[-1] <= HANDFUL):
-        return None
-    if torch.is_grad_enabled():
+    few = x.numel() and 1 < x.numel() // x.shape[-1] <= FEW_ON_GPU
+    if torch.is_grad_enabled() or not (kernels.usable(x) and alike and few):
         return None
     from regard.nn.kernels.rows import product_of_rows
 

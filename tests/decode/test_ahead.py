@@ -18,7 +18,6 @@ from regard.decode.request import Translation
 from regard.decode.translator import Translator
 from regard.decode.wishes import Wish
 from regard.models.stepping import EndToEnd, ModelStep
-from regard.nn.layout import Packed
 
 EARLY: dict[str, Any] = {"recorded": "always", "batch_sentences": 4, "beam_size": 2}
 LATE = {**EARLY, "recorded": "never"}
@@ -56,31 +55,34 @@ def test_it_finds_the_same_in_the_same_order(translator: Translator, reverser_te
     assert seen[-1] == len(sentences)
 
 
-@pytest.mark.parametrize("portion", [2, 1_024])
+@pytest.mark.parametrize("at_a_step", [2, 1_024])
 def test_sources_that_are_laid_out_before_they_enter_are_the_right_ones(
-    translator: Translator, reverser_test: Corpus, made: list[Ahead], monkeypatch: pytest.MonkeyPatch, portion: int
+    translator: Translator, reverser_test: Corpus, made: list[Ahead], monkeypatch: pytest.MonkeyPatch, at_a_step: int
 ) -> None:
-    """As in many slots, whose entrance is no recording."""
+    """As in many slots, whose entrance is no recording, with a thread that is never late."""
     monkeypatch.setattr("regard.decode.recorded.FEW", 0)
-    monkeypatch.setattr("regard.models.stepping.PORTION", portion)
+    monkeypatch.setattr("regard.models.stepping.AT_A_STEP", at_a_step)
     entered: list[tuple[int, int]] = []
-    lay_out, take_in = ModelStep.lay_out, ModelStep.take_in
-    right: list[tuple[list[int], list[int]]] = []
+    whole_enter, how_many_ready = ModelStep.enter, Ahead.ready
 
     def enter(self: ModelStep, slots: Any, sentences: list[int]) -> None:
         entered.append((len(sentences), self.expected.ahead(self.sources, sentences[0])))
-        right.append(tuple(part.tolist() for part in EndToEnd.of([self.sources[i] for i in sentences], self.device)))
-        tokens, lengths = lay_out(self, sentences)
-        assert (tokens.tolist(), lengths.tolist()) == right[-1]
-        take_in(self, slots, tokens, Packed.of(lengths))
+        right = EndToEnd.of([self.sources[i] for i in sentences], self.device)
+        assert [part.tolist() for part in self.lay_out(sentences)] == [part.tolist() for part in right]
+        whole_enter(self, slots, sentences)
+
+    def ready(self: Ahead) -> int:
+        self.wait(len(self))
+        return how_many_ready(self)
 
     monkeypatch.setattr(ModelStep, "enter", enter)
+    monkeypatch.setattr(Ahead, "ready", ready)
     sentences = reverser_test.source[:40]
     found = translator.search(sentences, **EARLY)
     monkeypatch.undo()
     assert essence(found) == essence(translator.search(sentences, **LATE))
     assert [there for _, there in entered[:2]] == [0, 0], "before the first step nothing is expected"
-    assert all(there >= min(count, portion) for count, there in entered[2:])
+    assert all(there >= min(count, at_a_step) for count, there in entered[2:])
     assert any(there > count for count, there in entered[2:]), "some are there that enter later"
 
 
@@ -203,6 +205,23 @@ def test_what_is_not_there_is_not_waited_for(translator: Translator, made: list[
     assert asked == ["aaa", "bbb", "b"], "nothing is asked for twice"
 
 
+def test_what_goes_wrong_with_a_piece_is_told_and_leaves_the_others_in_their_places(made: list[Ahead]) -> None:
+    class Failing(Tokenizer):
+        def __init__(self) -> None: ...
+
+        def encode(self, texts: Any, threads: int = 0) -> list[list[int]]:
+            if "x" in texts:
+                raise ValueError("no tokens of x")
+            return [[ord(text)] for text in texts]
+
+    with ahead(Failing(), [*"abcdxfgh"], 3) as sources:
+        assert sources[2] == [ord("c")]
+        for ask in (lambda: sources[3], lambda: sources[7], lambda: list(sources)):
+            with pytest.raises(ValueError, match="of x"):
+                ask()
+        assert sources[:3] == [[ord(text)] for text in "abc"]
+
+
 def test_a_search_that_ends_early_leaves_no_thread(translator: Translator, made: list[Ahead]) -> None:
     def interrupted() -> None:
         with ahead(translator.tokenizers.source, ["a b"] * 5_000, 9) as sources:
@@ -213,4 +232,4 @@ def test_a_search_that_ends_early_leaves_no_thread(translator: Translator, made:
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert threading.active_count() == before
-    assert any(piece.tokens.cancelled() for piece in made[0].coming)
+    assert any(piece.cancelled() for piece in made[0].coming)

@@ -76,12 +76,16 @@ def test_sentences_leave_and_others_enter_at_any_moment(tiny: Callable[..., Tran
 def test_sources_that_are_expected_are_laid_out_a_portion_at_a_time(
     tiny: Callable[..., Transformer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("regard.models.stepping.PORTION", 2)
+    monkeypatch.setattr("regard.models.stepping.AT_A_STEP", 2)
     sources = [[5, 6, 7, 8], [9, 10, 2], [11, 2], [], [12, 2], [2], [13, 14, 2]]
     step = TransformerStep(tiny(), sources, beam=1)
 
     def expected(*numbers: range) -> list[range]:
-        return [(step.expect(some), step.expected.numbers)[1] for some in numbers]
+        seen = []
+        for some in numbers:
+            step.expect(some)
+            seen.append(step.expected.numbers)
+        return seen
 
     def check(numbers: range) -> None:
         tokens, lengths = step.lay_out(list(numbers))

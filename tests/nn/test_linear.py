@@ -14,8 +14,8 @@ from regard.config import TrainConfig
 from regard.nn.linear import (
     DERIVED,
     FEW,
+    FEW_ON_GPU,
     FEWEST,
-    HANDFUL,
     derived,
     few_rows,
     linear,
@@ -44,7 +44,7 @@ def test_products_by_onednn_equal_torchs(shape: tuple[int, ...], relu: bool, mon
         torch.testing.assert_close(a, b)
 
 
-@pytest.mark.parametrize("shape", [(HANDFUL + 1, 6), (2, HANDFUL, 6), (0, 6)], ids=str)  # fewer have a kernel
+@pytest.mark.parametrize("shape", [(FEW_ON_GPU + 1, 6), (2, FEW_ON_GPU, 6), (0, 6)], ids=str)  # fewer have a kernel
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_relu_joins_a_gpus_product_where_no_gradient_is_asked_for(
     shape: tuple[int, ...], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch

@@ -1,9 +1,9 @@
 """A linear map of a few rows in float32, whose matrix is read once.
 
 One hypothesis and the tokens proposed behind it are a handful of rows (`regard.decode.blockwise`). Torch's library cuts
-them into tiles that leave most of a GPU without work; for a single row it has a product of its own. Here a program has
-some columns of the output, for all rows. How many rows there are, up to the next power of two, is no matter of
-compiling: slots come and go.
+them into tiles, which leave most of a GPU without work where the output is narrow; for a single row it has a product of
+its own. Here a program has some columns of the output, for all rows. One compilation serves all numbers of rows up to a
+power of two, for slots come and go.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 NUMBERS = 4096  # of the matrix that a program has before it
-PROGRAMS = 256  # at least, where there are so many columns: twice the multiprocessors of a large GPU
+PROGRAMS = 256  # at least, where there are so many columns: about twice the multiprocessors of a large GPU
 
 
 @triton.jit(do_not_specialize=["M"])

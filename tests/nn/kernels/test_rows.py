@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 
 from regard.nn import kernels
-from regard.nn.kernels.rows import NUMBERS, columns_of, product_of_rows
-from regard.nn.linear import HANDFUL, linear, linear_relu
+from regard.nn.kernels.rows import NUMBERS, PROGRAMS, columns_of, product_of_rows
+from regard.nn.linear import FEW_ON_GPU, linear, linear_relu
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def few_programs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("few_programs")
-@pytest.mark.parametrize("rows", [2, 3, HANDFUL, 16])
+@pytest.mark.parametrize("rows", [2, 3, FEW_ON_GPU, FEW_ON_GPU + 1])
 @pytest.mark.parametrize(("d_in", "d_out"), [(8, 3), (70, 21), (NUMBERS + 5, 20)])
 @pytest.mark.parametrize("with_bias", [False, True])
 def test_a_few_rows_equal_torchs_product(rows: int, d_in: int, d_out: int, with_bias: bool) -> None:
@@ -37,8 +37,11 @@ def test_what_is_no_number_stays_none() -> None:
 
 
 def test_there_are_programs_enough_for_a_large_gpu() -> None:
-    columns = [columns_of(d_out, 512) for d_out in (1, 255, 257, 512, 600, 1_536, 32_000)]
-    assert columns == [1, 1, 1, 2, 2, 4, 8]
+    for d_out in (1, 255, 257, 512, 600, 1_536, 32_000):
+        columns = columns_of(d_out, 512)
+        assert columns in {1, 2, 4, 8}, "a power of two, and no more numbers than a program can have before it"
+        assert -(-d_out // columns) >= min(d_out, PROGRAMS)
+    assert columns_of(32_000, 512) == 8, "there are not needlessly many"
 
 
 def test_rows_may_lie_apart_and_in_any_shape() -> None:
@@ -58,7 +61,7 @@ def test_decoding_takes_the_kernel_for_few_rows_in_float32_alone(monkeypatch: py
     )
     weight, bias = torch.randn(7, 6), torch.randn(7)
     with torch.no_grad():
-        for shape in ((1, 6), (2, 6), (2, 2, 6), (HANDFUL + 1, 6), (0, 6)):
+        for shape in ((1, 6), (2, 6), (2, 2, 6), (FEW_ON_GPU + 1, 6), (0, 6)):
             x = torch.randn(shape)
             torch.testing.assert_close(linear(x, weight, bias), F.linear(x, weight, bias))
             torch.testing.assert_close(linear_relu(x, weight, bias), F.linear(x, weight, bias).relu())
@@ -66,6 +69,8 @@ def test_decoding_takes_the_kernel_for_few_rows_in_float32_alone(monkeypatch: py
         linear(half, weight.bfloat16(), bias.bfloat16())
         linear_relu(half, weight.bfloat16(), bias.bfloat16())
         linear(torch.randn(3, 6), torch.randn(6, 7).t(), bias)
+        with torch.autocast("cpu", torch.bfloat16):
+            assert linear(torch.randn(3, 6), weight, bias).dtype == torch.bfloat16
     assert taken == [(2, 6), (2, 6), (2, 2, 6), (2, 2, 6)]
     linear(torch.randn(3, 6), weight.requires_grad_(), bias)
     assert len(taken) == 4, "not where a gradient is asked for"
