@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from estimators.tables import Table
+from pandas import DataFrame
 from sklearn.base import clone, is_classifier, is_clusterer, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -109,7 +109,7 @@ def test_random_states_of_every_form_give_seeds() -> None:
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_help_names_all_that_a_fit_leaves_and_says_what_every_method_does(kind: type[Any]) -> None:
     X, y = problem(12)
-    fitted = vars(kind(**SMALL).fit([Table(one, "ab") for one in X], targets(kind, y)))
+    fitted = vars(kind(**SMALL).fit([DataFrame(one, columns=[*"ab"]) for one in X], targets(kind, y)))
     names = [name for name in fitted if name.endswith("_")]
     assert {"n_features_in_", "feature_names_in_", "n_iter_", "history_", "shift_", "spread_"} <= set(names)
     assert all(re.search(rf"^ {{4}}(\w+, )?{name}[ ,\n]", kind.__doc__ or "", flags=re.M) for name in names)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from estimators.tables import Table
+from pandas import DataFrame
 from sklearn.base import clone
 
 from regard import RegardError, SetTransformerRegressor
@@ -20,7 +20,7 @@ y = np.arange(4.0)
 
 def tables(*names: str, rows: list[np.ndarray] = ROWS) -> list[Any]:
     """The same numbers as tables; the last of the names goes for all that are left."""
-    return [Table(one, names[min(i, len(names) - 1)]) for i, one in enumerate(rows)]
+    return [DataFrame(one, columns=[*names[min(i, len(names) - 1)]]) for i, one in enumerate(rows)]
 
 
 def test_names_of_columns_are_kept_and_forgotten_by_a_fit_without(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_names_of_columns_are_kept_and_forgotten_by_a_fit_without(tmp_path: Path
     assert np.array_equal(made.predict(tables("cba")), again.predict(tables("abc")))  # fitted on numbers alone
 
 
-@pytest.mark.parametrize("sets", [[*tables("abc")[:3], ROWS[3]], [Table(one, (0, 1, 2)) for one in ROWS]])
+@pytest.mark.parametrize("sets", [[*tables("abc")[:3], ROWS[3]], [DataFrame(one) for one in ROWS]])
 def test_names_are_kept_where_all_sets_have_words_for_them(sets: list[Any]) -> None:
     assert not hasattr(SetTransformerRegressor(**BRIEF).fit(sets, y), "feature_names_in_")
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 import scipy.sparse
 import torch
-from estimators.tables import Table
 
 import regard
 from regard import RegardError, SetTransformerClassifier, SetTransformerClusterer, SetTransformerRegressor
@@ -298,7 +298,7 @@ BAD_SETS: list[tuple[Any, str]] = [
     (None, "X is a NoneType: give a list of sets"),
     ("sets", "X is a str: give a list of sets"),
     (np.ones((5, 3)), r"X is one array of shape \(5, 3\): give a list of sets"),
-    (Table(np.ones((5, 3)), "abc"), r"X is one Table of shape \(5, 3\): give a list of sets"),
+    (pandas.DataFrame(np.ones((5, 3)), columns=[*"abc"]), r"X is one DataFrame of shape \(5, 3\): give a list of sets"),
     (scipy.sparse.csr_array(np.eye(3)), r"X is one csr_array of shape \(3, 3\): give a list of sets"),
     (torch.ones(5, 3), r"X is one Tensor of shape \(5, 3\): give a list of sets"),
     ([np.ones((2, 3)), scipy.sparse.csr_array(np.eye(3))], r"Set 1 is a csr_array: each set must be an \(n, d\) array"),
