@@ -354,7 +354,17 @@ def test_prefixes_are_as_many_as_lines(run: Path, tmp_path: Path) -> None:
         Asked(prefixes=()).wishes(0, ["a"])
 
 
+def test_a_prefix_of_an_empty_line_is_remarked(run: Path) -> None:
+    remarks: list[str] = []
+    model, asked = regard.load(run), Asked(prefixes=("", "a", "", "b"))
+    lines = LineTranslator(model, LineFormat(), asked=asked, remark=remarks.append)
+    assert [len(lines(first, some)) for first, some in ((0, ["a b", " "]), (2, ["", "b"]))] == [2, 2]
+    assert len(remarks) == 1
+    assert remarks[0].startswith("line 2 has a prefix but nothing to translate")
+
+
 def test_options_that_would_do_nothing_are_refused(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "terms.tsv").write_text("c\ta\nd\tЖ\n", encoding="utf-8")
     (tmp_path / "in.txt").write_text("a b\n", encoding="utf-8")
     for arguments, words in (
         (("--seed", "7"), "--seed is for drawing: add --sample"),
@@ -365,11 +375,15 @@ def test_options_that_would_do_nothing_are_refused(run: Path, tmp_path: Path) ->
         (("--blockwise", "--beam", "2"), "decode.beam_size = 1, not 2 (--beam 1)"),
         (("--forbid", ""), "--forbid is empty"),
         (("--unmet", "skip"), "choose stop or free"),
+        (("--glossary", tmp_path / "terms.tsv"), "The glossary's translation of 'd', 'Ж' cannot be written"),
     ):
         refused = call_here(run, "-i", tmp_path / "in.txt", *arguments)
         assert isinstance(refused.exception, RegardError), arguments
         assert words in str(refused.exception)
+    assert "--chunk is for --input" in str(call_here(run, "--chunk", "5").exception)
     assert call_here(run, "-i", tmp_path / "in.txt", "--sample", "--seed", "7").exit_code == 0
+    free = call_here(run, "-i", tmp_path / "in.txt", "--glossary", tmp_path / "terms.tsv", "--unmet", "free")
+    assert free.exit_code == 0, "the term does not come"
 
 
 def test_a_job_without_a_terminal_says_how_far_it_is(
@@ -436,6 +450,7 @@ def test_a_line_whose_demands_cannot_be_written_is_named_and_can_be_left_free(ru
         line(0, lines)
     assert replace(line, freely=True)(0, lines) == [model.translate(text) for text in lines]
     expected = ["line 2: The prefix 'Ж' cannot", "line 4: The required phrase 'a Щ' cannot", "line 5: .* at most 60"]
+    expected.append("line 3 has a prefix but nothing to translate")
     assert len(remarks) == len(expected)
     for remark, words in zip(remarks, expected, strict=True):
         assert re.match(words, remark)

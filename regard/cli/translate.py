@@ -151,7 +151,7 @@ def translate(
     from regard.data.assemble import count_lines
     from regard.decode import jobs
 
-    check(source, output, restart, verify_batch, unmet)
+    check(source, output, chunk, restart, verify_batch, unmet)
     chosen = decode_keys(sets)
     if source and output:
         jobs.check_paths(jobs.Job(source, output), restart)  # before a model is loaded
@@ -180,6 +180,8 @@ def translate(
         ) | chosen,
     )  # fmt: skip
     check_drawing(model.config.sample, beam, seed)
+    if unmet == "stop":
+        asked.check_phrases(model.spelling)
     if verify_batch and not model.engine and model.settled(model.config.precision) != "float32":
         raise RegardError("--verify-batch tells rounding from defects in float32 alone: add --precision float32.")
     style = LineFormat(n_best=n_best, scores=scores, as_json=as_json)
@@ -207,9 +209,13 @@ def translate(
             raise typer.Exit(1)
 
 
-def check(source: Path | None, output: Path | None, restart: bool, verify_batch: bool, unmet: str) -> None:
+def check(
+    source: Path | None, output: Path | None, chunk: int | None, restart: bool, verify_batch: bool, unmet: str
+) -> None:
     if output and not source:
         raise RegardError("--output needs --input, to be read again after a kill; without it, redirect stdout.")
+    if chunk and not source:
+        raise RegardError("--chunk is for --input: what comes on stdin is translated as it comes.")
     if restart and not output:
         raise RegardError("--restart is for --output.")
     if verify_batch and output:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import ClassVar, Literal, TypeAlias
 
 from regard.config.checks import at_least, between
@@ -163,6 +163,9 @@ class PairTrainConfig(SequenceTrainConfig):
     best_by: Literal["loss", "bleu"] = "loss"
 
 
+STEEPEST = 10  # α of a length normalisation: with more, scores of long outputs leave what floats can tell apart
+
+
 @dataclass(frozen=True)
 class DecodeConfig:
     """Beam search as in §6.1 and what else may be asked of it; mask-predict as in Ghazvininejad et al. (2019), §3.
@@ -195,6 +198,11 @@ class DecodeConfig:
             self, "decode", beam_size=1, extra_length=1, batch_sentences=1, coverage_penalty=0, min_length=0,
             max_length=0, max_source=2, no_repeat_ngram=0, top_k=0, seed=0, iterations=1, length_candidates=1,
         )  # fmt: skip
+        if not -STEEPEST <= self.length_penalty <= STEEPEST:
+            raise RegardError(
+                f"decode.length_penalty = {self.length_penalty:g} must be from -{STEEPEST} to {STEEPEST}; the paper's "
+                "is 0.6, and below 0 short outputs are preferred."
+            )
         if self.max_length and self.min_length > self.max_length:
             raise RegardError(
                 f"decode.min_length = {self.min_length} is more than decode.max_length = {self.max_length}."
@@ -255,7 +263,7 @@ FOREIGN = {
 
 def foreign(task: str, key: str) -> str:
     """Why a key of [decode] is refused."""
-    own = dict.fromkeys(one for keys in FOREIGN.values() for one in keys if one not in FOREIGN[task])
+    own = [one.name for one in fields(DecodeConfig) if one.name not in FOREIGN[task]]
     return (
         f'decode.{key} means nothing to a model of task = "{task}", whose keys are decode.{", decode.".join(own)}: '
         "leave it out."

@@ -26,6 +26,7 @@ from regard.errors import RegardError
 PACKED = {".gz": "gzip", ".xz": "xz", ".zst": "Zstandard"}
 BEGINNINGS = {b"\x1f\x8b": ".gz", b"\xfd7zXZ": ".xz", b"\x28\xb5\x2f\xfd": ".zst"}  # of such files
 ENDINGS = ("", *PACKED)
+UNKNOWN = (".bz2", ".zip", ".7z", ".lz4", ".lzma", ".lz", ".br", ".rar", ".tar", ".tgz", ".Z")  # other such endings
 LONGEST_LINE = 1 << 24  # bytes
 UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # how a file begins whose every character has two bytes
 SKIPPABLE = b"*M\x18"  # Zstandard: the end of the number a frame without text begins with
@@ -174,8 +175,14 @@ def open_file(path: Path) -> IO[bytes]:
         raise RegardError(f"No such file: {path}.") from None
 
 
+def check_ending(path: Path) -> None:
+    if path.suffix in UNKNOWN:
+        raise RegardError(f"{path} would be {path.suffix[1:]}, which is not known here: {', '.join(PACKED)} are.")
+
+
 def unpack(file: IO[bytes], path: Path) -> IO[bytes]:
     """The decompressed bytes of an open file named `path`. Buffered once more: lines come faster that way."""
+    check_ending(path)
     if path.suffix == ".gz":
         return io.BufferedReader(gzip.GzipFile(fileobj=file))
     if path.suffix == ".xz":

@@ -30,7 +30,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from regard.data.files import bounded_lines, decode_lines, open_bytes, open_file
+from regard.data.files import bounded_lines, check_ending, decode_lines, open_bytes, open_file
 from regard.errors import RegardError
 
 Translate = Callable[[int, list[str]], list[str]]  # the number of the first line, from 0, and lines → what is written
@@ -98,6 +98,7 @@ def run(
     with claimed(job) as journal:
         if restart:
             journal.truncate(0)
+            job.part.unlink(missing_ok=True)
         records = whole_records(journal)
         place = resume(job, journal, records, remark)
         lines = records[-1]["done"] if records and "done" in records[-1] else None
@@ -174,6 +175,9 @@ def resume(job: Job, journal: IO[bytes], records: list[dict[str, Any]], remark: 
     """The place after the last full chunk. Where there is none, the journal is begun."""
     # A chunk that is not full was the last. Perhaps the input has grown since, and it would be fuller now.
     full = [record for record in records[1:] if record.get("lines", 1) % job.chunk == 0]
+    size = job.part.stat().st_size if job.part.exists() else 0
+    if size and not records:
+        raise RegardError(f"{job.journal} is damaged, so nothing can go on there: give --restart to begin anew.")
     if len(records) <= 1:
         journal.truncate(0)
         note(journal, job.head())
@@ -181,7 +185,6 @@ def resume(job: Job, journal: IO[bytes], records: list[dict[str, Any]], remark: 
         return Place()
     check_head(job, records[0], remark)
     place = Place(**full[-1]) if full else Place()
-    size = job.part.stat().st_size if job.part.exists() else 0
     if size < place.output and "done" not in records[-1]:
         raise RegardError(f"{job.part} is shorter than its journal says: give --restart to begin anew.")
     if place.lines:
@@ -274,6 +277,7 @@ def translated(todo: Iterable[Chunk], translate: Translate, at_once: int) -> Ite
 def packed(output: Path, text: str) -> bytes:
     """Text as bytes, compressed by the output's ending; such pieces one after another are a file of its format."""
     content = text.encode()
+    check_ending(output)
     if output.suffix == ".gz":
         return gzip.compress(content, mtime=0)  # without the time, so that the same text is the same bytes
     if output.suffix == ".xz":

@@ -2,8 +2,11 @@
 
     p_τ(token) ∝ p(token)^(1/τ)      over the k most probable, and of these the fewest that together have probability p
 
-One number from [0, 1) decides each token. A sentence's numbers are drawn from the seed and its own tokens, so a sample
-depends on nothing else: neither on the batch nor on what was drawn before.
+Every token waits for a time of its own, exponentially distributed with rate p, and the first to come is drawn, which is
+each with its probability. The times are a function of the seed, the sentence, the sample, the step and the token, so a
+sample depends on nothing else: neither on the batch nor on what was drawn before. One number for all tokens, looked up
+in the sums of their probabilities, would be cheaper; but rounding, which differs by batch, moves all these sums, and of
+thousands of unlikely tokens some are narrower than that.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ import torch
 from torch import Tensor
 
 from regard.decode.state import State
+
+GOLDEN = 0x9E3779B1 - 2**32  # an odd number whose multiples lie far apart, as int32
 
 
 @dataclass(frozen=True)
@@ -32,19 +37,22 @@ class Sampling:
 class Drawer:
     """Draws the tokens of some sentences: `regard.decode.step.Sampler`."""
 
-    def __init__(
-        self, sampling: Sampling, sources: Sequence[Sequence[int]], limits: Sequence[int], samples: int
-    ) -> None:
-        self.sampling, self.sources, self.limits, self.samples = sampling, sources, limits, samples
-        self.numbers = torch.empty(0)  # (B, W, T)
+    def __init__(self, sampling: Sampling, sources: Sequence[Sequence[int]], samples: int) -> None:
+        self.sampling, self.sources, self.samples = sampling, sources, samples
+        self.keys = torch.empty(0, dtype=torch.int32)  # (B, W), what the times of each sample depend on
 
     def enter(self, slots: Tensor, sentences: Sequence[int]) -> None:
-        if not len(self.numbers):
-            self.numbers = torch.zeros(len(slots), self.samples, max(self.limits), device=slots.device)
-        for slot, sentence in zip(slots.tolist(), sentences, strict=True):
-            key = zlib.crc32(np.asarray(self.sources[sentence], dtype=np.int64).tobytes())
-            numbers = np.random.default_rng([self.sampling.seed, key]).random((self.samples, self.limits[sentence]))
-            self.numbers[slot, :, : numbers.shape[1]] = torch.from_numpy(numbers.astype(np.float32)).to(slots.device)
+        if not len(self.keys):
+            self.keys = torch.zeros(len(slots), self.samples, dtype=torch.int32, device=slots.device)
+        keys = np.stack([self.keys_of(self.sources[sentence]) for sentence in sentences])
+        self.keys[slots] = torch.from_numpy(keys).to(slots.device)
+
+    def keys_of(self, source: Sequence[int]) -> np.ndarray:
+        """(W,), by the seed and the tokens of a source."""
+        itself = zlib.crc32(np.asarray(source, dtype=np.int64).tobytes())
+        bounds = np.iinfo(np.int32)
+        chance = np.random.default_rng([self.sampling.seed, itself])
+        return chance.integers(bounds.min, bounds.max, self.samples, np.int32, endpoint=True)
 
     def draw(self, logits: Tensor, state: State) -> Tensor:
         values, tokens = self.candidates(logits / self.sampling.temperature)
@@ -52,20 +60,36 @@ class Drawer:
         if self.sampling.top_p < 1:
             before = probabilities.cumsum(-1) - probabilities
             probabilities = probabilities.masked_fill(before >= self.sampling.top_p, 0.0)
-        sums = probabilities.nan_to_num().cumsum(-1)  # not a number: where nothing may follow
-        number = self.numbers.gather(2, state.here[:, None, None].expand(-1, self.samples, 1))
-        whole = sums[..., -1:]
-        number = torch.minimum(
-            number * whole, torch.nextafter(whole, torch.zeros_like(whole))
-        )  # below, however rounded
-        index = torch.searchsorted(sums, number, right=True).clamp(max=values.shape[-1] - 1)
-        return index[..., 0] if tokens is None else tokens.gather(2, index)[..., 0]
+        speeds = probabilities.nan_to_num() / self.times(tokens, state.here)  # not a number: where nothing may follow
+        return tokens.expand_as(values).gather(2, speeds.argmax(-1, keepdim=True))[..., 0]
 
-    def candidates(self, logits: Tensor) -> tuple[Tensor, Tensor | None]:
+    def candidates(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """The logits that are drawn from and their tokens, most probable first; or all as they are."""
         if self.sampling.top_k:
             return logits.topk(min(self.sampling.top_k, logits.shape[-1]))
-        return logits.sort(-1, descending=True) if self.sampling.top_p < 1 else (logits, None)
+        if self.sampling.top_p < 1:
+            return logits.sort(-1, descending=True)
+        return logits, torch.arange(logits.shape[-1], device=logits.device)[None, None]
+
+    def times(self, tokens: Tensor, here: Tensor) -> Tensor:
+        """How long tokens wait, but for their probability: exponentially distributed with mean 1.
+
+        tokens: (B, W, C), or (1, 1, C) for all samples   here: (B,), the step of each slot   → (B, W, C)
+        """
+        steps = scattered(self.keys + here[:, None].int() * GOLDEN)
+        bits = scattered(tokens.int() * GOLDEN + steps[..., None]).bitwise_and_(2**31 - 1)
+        shares = bits.float().add_(0.5).mul_(2.0**-31)  # floats are densest near 0, which decides: the shortest times
+        return shares.neg_().log1p_().neg_()
 
     def keep(self, slots: Tensor) -> None:
-        self.numbers = self.numbers[slots]
+        self.keys = self.keys[slots]
+
+
+def scattered(numbers: Tensor) -> Tensor:
+    """32 bits that depend on all bits of a number, two rounds of multiply and xorshift; in place.   int32 → int32"""
+    numbers ^= numbers >> 16
+    numbers *= 0x7FEB352D
+    numbers ^= numbers >> 15
+    numbers *= 0x846CA68B - 2**32
+    numbers ^= numbers >> 16
+    return numbers

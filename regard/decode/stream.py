@@ -14,7 +14,7 @@ from typing import IO, Any
 from regard.data.files import decode_lines
 from regard.decode.alignment import pharaoh
 from regard.decode.margins import MARGIN
-from regard.decode.phrases import Glossary
+from regard.decode.phrases import Glossary, Spelling
 from regard.decode.request import Translation, Unmet
 from regard.decode.translator import Translator
 from regard.decode.wishes import Wish
@@ -146,6 +146,24 @@ class Asked:
         prefixes = [self.prefix] * len(lines) if self.prefixes is None else self.prefixes[first:]
         return [Wish(prefix, self.glossary.required(line)) for prefix, line in zip(prefixes, lines, strict=False)]
 
+    def idle(self, first: int, lines: list[str]) -> list[int]:
+        """Lines that have a prefix of their own and nothing to translate, by number from 1."""
+        return [
+            number for number, line in enumerate(lines, start=first + 1)
+            if self.prefixes is not None and self.prefixes[number - 1].strip() and not line.strip()
+        ]  # fmt: skip
+
+    def check_phrases(self, spelling: Spelling) -> None:
+        """Whether all that may be required can be written: a long job should not find out when a term comes."""
+        for term, translation in self.glossary.entries:
+            try:
+                spelling.tokens(translation)
+            except RegardError as error:
+                raise RegardError(
+                    f"The glossary's translation of {term!r}, {error} --unmet free translates lines that have the term "
+                    "without it."
+                ) from None
+
     def check_lines(self, lines: int) -> None:
         """Whether so many lines in all have a prefix each: one too many or too few, and others may be shifted."""
         if self.prefixes is not None and lines != len(self.prefixes):
@@ -177,6 +195,8 @@ class LineTranslator:
         for number, (best, *_) in enumerate(found, start=first + 1):
             if best.cut:
                 self.remark(f"line {number}: its last {best.cut} tokens are more than the model reads and were cut off")
+        for number in self.asked.idle(first, lines):
+            self.remark(f"line {number} has a prefix but nothing to translate: are the lines of --prefixes shifted?")
         self.calls.count([best for best, *_ in found])
         if self.verifier:
             alone = replace(self, remark=lambda text: None).search(first, lines, batch_sentences=1)

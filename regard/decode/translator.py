@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
@@ -92,8 +92,8 @@ class Translator(Looking):
 
         Options are the keys of a recipe's [decode] section, e.g. `beam_size=1` for greedy search.
         """
-        if text is None:
-            raise RegardError("There is nothing to translate: give a text or a list of texts, not None.")
+        if text is None or isinstance(text, bytes):
+            raise RegardError(f"A {type(text).__name__} cannot be translated: give a text or a list of texts.")
         sentences = [text] if isinstance(text, str) else text
         texts = [best for best, *_ in self.answer(sentences, attrgetter("text"), **options)]
         return texts[0] if isinstance(text, str) else texts
@@ -138,9 +138,7 @@ class Translator(Looking):
     ) -> list[list[Kept]]:
         """What `keep` says of the translations that `search` would give; no more than that is kept of them."""
         config = self.options(**options)
-        for name, given in (("sentences", sentences), ("forbidden", forbidden)):
-            if isinstance(given, str):
-                raise RegardError(f"{name} = {given!r} is one text: give a list of them.")
+        sentences, forbidden = listed("sentences", sentences), listed("forbidden", forbidden)
         if any(not isinstance(wish, Wish) for wish in wishes or ()):
             raise RegardError('wishes are regard.decode.wishes.Wish, one for each sentence, e.g. Wish(prefix="The").')
         if n_best < 1:
@@ -252,7 +250,7 @@ class Translator(Looking):
         if config.coverage_penalty:
             constraints.append(Coverage(step, config.coverage_penalty))
         sampling = Sampling(config.temperature, config.top_k, config.top_p, config.seed)
-        sampler = Drawer(sampling, sources, limits, beam) if config.sample else None
+        sampler = Drawer(sampling, sources, beam) if config.sample else None
         if config.blockwise:
             beside = {
                 "ensembles": self.partners, "samples": sampler,
@@ -392,6 +390,16 @@ class Translator(Looking):
 def beam_width(demand: Demand, n_best: int, config: DecodeConfig) -> int:
     """How many hypotheses a beam has at once."""
     return max(config.beam_size, n_best) + more_hypotheses(demand)
+
+
+def listed(name: str, given: Iterable[str]) -> list[str]:
+    """The texts of a list, or of whatever else gives them one by one."""
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise RegardError(f"{name} = {given!r} is no list of texts: give one.")
+    texts = list(given)
+    if odd := [i for i, text in enumerate(texts) if not isinstance(text, str)]:
+        raise RegardError(f"{name}[{odd[0]}] is a {type(texts[odd[0]]).__name__}, not a text.")
+    return texts
 
 
 def by_number(numbers: Sequence[int], take: Take, places: Sequence[int], found: Sequence[list[Hypothesis]]) -> None:

@@ -27,6 +27,10 @@ class Wish:
     prefix: str = ""
     required: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if isinstance(self.required, str):
+            raise RegardError(f"Wish(required={self.required!r}) is one text: give a tuple of phrases.")
+
 
 class Demand(NamedTuple):
     """The same in tokens: how an output begins, and which sequences it contains. Or why no output can be so."""

@@ -67,13 +67,13 @@ def open_translator(
         if engine == "torch" or (engine == "auto" and not quantization):
             check_torch(settings)
             return changed(load_translator([path, *partners], which, device), options)
-        config = read_section(DecodeConfig, {**vars(run.pair_recipe.decode), **options}, "decode.")
-        refuse(engine, beyond(config, phrases, partners), "leave --engine and --quantization out: torch translates")
         if refused := unfit(run.pair_recipe, "ctranslate2"):  # before anything is written
             raise RegardError(
                 f"CTranslate2 cannot hold this model. {refused}. Leave --engine and --quantization out: torch "
                 "translates."
             )
+        config = read_section(DecodeConfig, {**vars(run.pair_recipe.decode), **options}, "decode.")
+        refuse(engine, beyond(config, phrases, partners), "leave --engine and --quantization out: torch translates")
         folder = export_within(run, quantization or "float32", which, remark)
         manifest = Manifest.open(folder)
         model = load_translator(path, which, "cpu").model if alignments else shape_alone(folder, manifest)

@@ -26,6 +26,8 @@ def load(run: str | Path | Sequence[str | Path], weights: str = "auto", device: 
     from regard.training.kinds import kind_of
 
     runs = [Run.open(one) for one in ([run] if isinstance(run, (str, Path)) else run)]
+    if not runs:
+        raise RegardError("There is no run to load: the list is empty.")
     return kind_of(runs[0].recipe.task).open(runs, weights, device)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import lzma
 import tracemalloc
@@ -113,6 +114,13 @@ def test_a_compressed_file_without_its_ending_is_named(tmp_path: Path, ending: s
         RegardError, match=rf"x is compressed by \w+: unpack it, or give a file whose name ends in \{ending}\."
     ):
         list(read_lines(tmp_path / "x"))
+
+
+def test_an_unknown_compression_is_refused_by_its_ending(tmp_path: Path) -> None:
+    for ending in (".bz2", ".zip"):
+        (tmp_path / f"x{ending}").write_bytes(bz2.compress(b"a\n"))
+        with pytest.raises(RegardError, match=rf"x\{ending} would be {ending[1:]}, .*: \.gz, \.xz, \.zst are\."):
+            list(read_lines(tmp_path / f"x{ending}"))
 
 
 def test_a_file_with_zero_bytes_is_no_text(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from regard.decode.ensemble import Ensemble
 from regard.decode.phrases import DEAD
 from regard.decode.sampling import Drawer, Sampling
 from regard.decode.search import search
-from regard.decode.state import Hypothesis, SearchOptions
+from regard.decode.state import Hypothesis, SearchOptions, State
 from regard.decode.step import Constraint
 from regard.models.stepping import TransformerStep
 from regard.models.transformer import Transformer
@@ -142,7 +143,7 @@ def drawn() -> Callable[..., list[list[int]]]:
 
     def draw(n: int, **how: float) -> list[list[int]]:
         options = SearchOptions(START, END, beam_size=n, n_best=n, banned=(START,))
-        sampler = Drawer(Sampling(**how), [[7, 8]], [LIMIT], n)  # type: ignore[arg-type]
+        sampler = Drawer(Sampling(**how), [[7, 8]], n)  # type: ignore[arg-type]
         (found,) = search(model(), [LIMIT], options, CPU, sampler=sampler)
         assert len(found) == n
         return [hypothesis.tokens for hypothesis in found]
@@ -173,7 +174,7 @@ def test_only_the_most_probable_tokens_are_drawn_from(drawn: Callable[..., list[
 def test_a_sample_depends_on_its_sentence_and_the_seed_alone() -> None:
     def draw(seed: int, slots: int, order: Sequence[int]) -> list[list[Hypothesis]]:
         options = SearchOptions(START, END, beam_size=3, n_best=3, banned=(START,))
-        sampler = Drawer(Sampling(seed=seed), [[i] for i in order], [LIMIT] * len(order), 3)
+        sampler = Drawer(Sampling(seed=seed), [[i] for i in order], 3)
         step = model()
         step.tables = step.tables[list(order)]
         return search(step, [LIMIT] * len(order), options, CPU, slots, sampler=sampler)
@@ -183,11 +184,26 @@ def test_a_sample_depends_on_its_sentence_and_the_seed_alone() -> None:
     assert draw(6, 0, [0, 1, 2, 3]) != forward
 
 
+@pytest.mark.parametrize("how", [{}, {"temperature": 2.0, "top_p": 0.9}, {"top_k": 5_000}], ids=str)
+def test_what_is_drawn_does_not_turn_on_rounding(how: dict[str, Any]) -> None:
+    """Of many tokens that are all unlikely, each is narrower than what rounding adds up to over the others."""
+    random = torch.Generator().manual_seed(1)
+    logits = torch.randn(2, 200, 20_000, generator=random).log_softmax(-1)
+    sampler = Drawer(Sampling(**how), [[5], [6]], 200)
+    sampler.enter(torch.arange(2), [0, 1])
+    state = State.empty(2, 9, SearchOptions(START, END, beam_size=200), CPU)
+    drawn = sampler.draw(logits, state)
+    assert len(drawn.unique()) > 300, "hardly any token twice"
+    for _ in range(3):
+        rounded = logits + 3e-7 * torch.randn(logits.shape, generator=random)
+        assert (sampler.draw(rounded, state) == drawn).all()
+
+
 def test_constraints_hold_for_what_is_drawn() -> None:
     options = SearchOptions(START, END, beam_size=50, n_best=50, banned=(START,))
     for names in (("prefix", "no_repeats_of_2"), ("forbidden", "min_length"), ("required",)):
         constraints = [WISHES[name][0](50) for name in names]
-        sampler = Drawer(Sampling(), [[i] for i in range(SENTENCES)], [LIMIT] * SENTENCES, 50)
+        sampler = Drawer(Sampling(), [[i] for i in range(SENTENCES)], 50)
         found = search(model(), [LIMIT] * SENTENCES, options, CPU, constraints=constraints, sampler=sampler)
         for i, hypotheses in enumerate(found):
             assert hypotheses

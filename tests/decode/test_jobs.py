@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -190,6 +191,26 @@ def test_damage_is_said(job: Job) -> None:
     job.part.write_bytes(job.part.read_bytes()[:20])
     with pytest.raises(RegardError, match=r"shorter than its journal says.*--restart"):
         run(job, turned)
+
+
+def test_an_output_of_unknown_compression_is_refused_before_anything_is_done(job: Job) -> None:
+    with pytest.raises(RegardError, match=r"out\.zip would be zip, which is not known here"):
+        run(replace(job, output=job.output.with_suffix(".zip")), turned)
+    assert leftovers(job) == []
+
+
+@pytest.mark.parametrize("damage", [b"garbage\n", b""])
+def test_what_a_journal_cannot_tell_is_not_thrown_away_unasked(job: Job, damage: bytes) -> None:
+    interrupt(job)
+    done = job.part.read_bytes()
+    job.journal.write_bytes(damage)
+    for _ in range(2):
+        with pytest.raises(RegardError, match=r"out\.txt\.journal is damaged.*--restart"):
+            run(job, turned)
+        assert job.part.read_bytes() == done
+    run(job, turned, restart=True)
+    assert job.output.read_text(encoding="utf-8").splitlines() == EXPECTED
+    assert leftovers(job) == []
 
 
 def test_a_second_process_is_kept_out(job: Job) -> None:

@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -318,6 +319,9 @@ def test_an_ensemble_of_a_run_with_itself_translates_as_the_run(translator: Tran
         ({"min_length": 9, "max_length": 4}, "min_length = 9 is more than"),
         ({"temperature": 0.5}, "sample = true"),
         ({"sample": True, "top_p": 0.0}, "top_p"),
+        ({"length_penalty": 1_000.0}, "length_penalty = 1000 must be from -10 to 10"),
+        ({"length_penalty": -10.5}, "must be from -10"),
+        ({"length_penalty": float("nan")}, "length_penalty must be a finite number"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence(translator: Translator, asked: dict[str, Any], words: str) -> None:
@@ -328,16 +332,29 @@ def test_what_cannot_be_is_refused_in_a_sentence(translator: Translator, asked: 
 @pytest.mark.parametrize(
     ("sentences", "asked", "words"),
     [
-        ("a b", {}, "sentences = 'a b' is one text: give a list"),
-        (["a b"], {"forbidden": "c"}, "forbidden = 'c' is one text"),
+        ("a b", {}, "sentences = 'a b' is no list of texts"),
+        (None, {}, "sentences = None is no list of texts"),
+        (["a b", 3], {}, r"sentences\[1\] is a int, not a text"),
+        (["a b"], {"forbidden": "c"}, "forbidden = 'c' is no list of texts"),
+        (["a b"], {"forbidden": [b"c"]}, r"forbidden\[0\] is a bytes"),
         (["a b"], {"wishes": ["c"]}, "wishes are regard.decode.wishes.Wish"),
     ],
 )
 def test_one_text_is_no_list(translator: Translator, sentences: Any, asked: dict[str, Any], words: str) -> None:
     with pytest.raises(RegardError, match=words):
         translator.search(sentences, **asked)
-    with pytest.raises(RegardError, match="nothing to translate"):
-        translator.translate(None)  # type: ignore[call-overload]
+    for text in (None, b"a b"):
+        with pytest.raises(RegardError, match=f"A {type(text).__name__} cannot be translated"):
+            translator.translate(text)  # type: ignore[call-overload]
+    with pytest.raises(RegardError, match=r"Wish\(required='a b'\) is one text"):
+        Wish(required="a b")  # type: ignore[arg-type]
+
+
+def test_whatever_gives_texts_one_by_one_is_translated(translator: Translator) -> None:
+    found = translator.translate(["a b", "b a"])
+    assert translator.translate(text for text in ("a b", "b a")) == found  # type: ignore[call-overload]
+    assert translator.translate(np.array(["a b", "b a"])) == found  # type: ignore[call-overload]
+    assert translator.translate([]) == []
 
 
 def test_differences_are_judged_by_the_width_of_each_search(

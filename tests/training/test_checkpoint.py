@@ -54,6 +54,8 @@ def test_any_of_the_weights_can_be_loaded(run: Path) -> None:
     loaded = {which: regard.load(run, which).model.output.weight for which in ("averaged", "best", "last", "auto")}
     assert not torch.equal(loaded["averaged"], loaded["last"])
     assert torch.equal(loaded["averaged"], loaded["auto"])
+    with pytest.raises(RegardError, match="no run to load"):
+        regard.load([])
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "training.safetensors", "state.json"])

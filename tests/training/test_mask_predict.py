@@ -16,6 +16,7 @@ import regard
 from regard.config import resolve, to_toml
 from regard.data.corpus import Corpus, load_required
 from regard.errors import RegardError
+from regard.export.choice import open_translator
 from regard.export.formats import FORMATS, export
 from regard.tasks.scoring import log_probs
 from regard.training.run import Run
@@ -98,6 +99,10 @@ def test_a_beam_is_refused_by_name(masked_reverser: Path) -> None:
     told = call("translate", str(masked_reverser), "--beam", "4", folder=masked_reverser.parent)
     assert told.returncode == 2
     assert told.stderr.startswith("regard: decode.beam_size means nothing to a model of task")
+    assert "decode.max_source, decode.precision" in told.stderr, "all that does mean something"
+    assert "decode.top_k" not in told.stderr
+    with pytest.raises(RegardError, match=r'CTranslate2 cannot hold this model\. A model of task = "mask_predict"'):
+        open_translator(masked_reverser, "ctranslate2")
 
 
 def test_probabilities_of_given_sentences_and_other_formats_are_refused(masked_reverser: Path, tmp_path: Path) -> None:
