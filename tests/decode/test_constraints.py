@@ -184,6 +184,21 @@ def test_a_sample_depends_on_its_sentence_and_the_seed_alone() -> None:
     assert draw(6, 0, [0, 1, 2, 3]) != forward
 
 
+@pytest.mark.parametrize("spread", [1.0, 8.0])  # with nuclei of many and of few tokens
+def test_a_nucleus_is_the_same_among_the_most_probable_and_among_all(
+    spread: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logits = (spread * torch.randn(1, 500, 1_000, generator=torch.Generator().manual_seed(2))).log_softmax(-1)
+    logits[0, 7] = -torch.inf  # where nothing may follow
+    sampler = Drawer(Sampling(top_p=0.8), [[5]], 500)
+    sampler.enter(torch.arange(1), [0])
+    state = State.empty(1, 9, SearchOptions(START, END, beam_size=500), CPU)
+    drawn = sampler.draw(logits, state)
+    monkeypatch.setattr("regard.decode.sampling.MOSTLY", 1_000)
+    alive = torch.arange(500) != 7
+    assert torch.equal(sampler.draw(logits, state)[:, alive], drawn[:, alive])
+
+
 @pytest.mark.parametrize("how", [{}, {"temperature": 2.0, "top_p": 0.9}, {"top_k": 5_000}], ids=str)
 def test_what_is_drawn_does_not_turn_on_rounding(how: dict[str, Any]) -> None:
     """Of many tokens that are all unlikely, each is narrower than what rounding adds up to over the others."""
