@@ -375,7 +375,7 @@ def test_options_that_would_do_nothing_are_refused(run: Path, tmp_path: Path) ->
         (("--blockwise", "--beam", "2"), "decode.beam_size = 1, not 2 (--beam 1)"),
         (("--forbid", ""), "--forbid is empty"),
         (("--unmet", "skip"), "choose stop or free"),
-        (("--glossary", tmp_path / "terms.tsv"), "The glossary's translation of 'd', 'Ж' cannot be written"),
+        (("--glossary", tmp_path / "terms.tsv"), "The glossary's entry of 'd' cannot be met. The required phrase 'Ж'"),
     ):
         refused = call_here(run, "-i", tmp_path / "in.txt", *arguments)
         assert isinstance(refused.exception, RegardError), arguments
@@ -437,7 +437,7 @@ def test_what_has_no_room_is_left_out_too_and_said_once(run: Path) -> None:
     lines = LineTranslator(model, LineFormat(), asked=asked, freely=True, verifier=verifier, remark=remarks.append)
     assert len(lines(0, ["b c", "c d"])) == 2
     assert [remark.split(":")[0] for remark in remarks] == ["line 2"]
-    assert remarks[0].endswith("contradict one another. It is translated without.")
+    assert remarks[0].endswith("contradict one another. The line is translated without what is asked.")
     assert verifier.total == 2
 
 

@@ -26,7 +26,15 @@ from regard.errors import RegardError
 PACKED = {".gz": "gzip", ".xz": "xz", ".zst": "Zstandard"}
 BEGINNINGS = {b"\x1f\x8b": ".gz", b"\xfd7zXZ": ".xz", b"\x28\xb5\x2f\xfd": ".zst"}  # of such files
 ENDINGS = ("", *PACKED)
-UNKNOWN = (".bz2", ".zip", ".7z", ".lz4", ".lzma", ".lz", ".br", ".rar", ".tar", ".tgz", ".Z")  # other such endings
+# Compressions that are not read here: beginnings of such files, and endings that are no language's code.
+OTHERS = {
+    b"BZh91AY&SY": "bzip2",
+    b"PK\x03\x04": "zip",
+    b"7z\xbc\xaf": "7z",
+    b'\x04"M\x18': "LZ4",
+    b"Rar!\x1a": "RAR",
+}
+UNKNOWN = (".bz2", ".zip", ".7z", ".lz4", ".lzma")
 LONGEST_LINE = 1 << 24  # bytes
 UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # how a file begins whose every character has two bytes
 SKIPPABLE = b"*M\x18"  # Zstandard: the end of the number a frame without text begins with
@@ -73,17 +81,11 @@ def decode_lines(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[
     for number, line in enumerate(lines, start=first):
         if too_long(line):
             raise endless(name, number)
+        if number == 1:
+            check_beginning(name, line)
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
-            if number == 1 and line.startswith(UTF16):
-                raise two_bytes_each(name) from None
-            if number == 1 and (
-                packed := next((end for begin, end in BEGINNINGS.items() if line.startswith(begin)), "")
-            ):
-                raise RegardError(
-                    f"{name} is compressed by {PACKED[packed]}: unpack it, or give a file whose name ends in {packed}."
-                ) from None
             if b"\0" in line:
                 raise RegardError(f"{name}, line {number} has a zero byte: it is no text.") from None
             raise RegardError(
@@ -91,6 +93,21 @@ def decode_lines(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[
                 f"{conversion()}."
             ) from None
         yield text.removeprefix("\ufeff").rstrip("\r\n") if number == 1 else text.rstrip("\r\n")
+
+
+def check_beginning(name: str, line: bytes) -> None:
+    """Whether a file begins as text does that may be UTF-8."""
+    if line.startswith(UTF16):
+        raise two_bytes_each(name)
+    if packed := next((ending for begin, ending in BEGINNINGS.items() if line.startswith(begin)), ""):
+        raise RegardError(
+            f"{name} is compressed by {PACKED[packed]}: unpack it, or give a file whose name ends in {packed}."
+        )
+    if other := next((what for begin, what in OTHERS.items() if line.startswith(begin)), ""):
+        known = ", ".join(PACKED.values())
+        raise RegardError(
+            f"{name} is compressed by {other}, which is not known here: unpack it, or compress it by {known}."
+        )
 
 
 def in_step(left: Iterable[Line], right: Iterable[Line], names: tuple[object, object]) -> Iterator[tuple[Line, Line]]:
@@ -175,14 +192,8 @@ def open_file(path: Path) -> IO[bytes]:
         raise RegardError(f"No such file: {path}.") from None
 
 
-def check_ending(path: Path) -> None:
-    if path.suffix in UNKNOWN:
-        raise RegardError(f"{path} would be {path.suffix[1:]}, which is not known here: {', '.join(PACKED)} are.")
-
-
 def unpack(file: IO[bytes], path: Path) -> IO[bytes]:
     """The decompressed bytes of an open file named `path`. Buffered once more: lines come faster that way."""
-    check_ending(path)
     if path.suffix == ".gz":
         return io.BufferedReader(gzip.GzipFile(fileobj=file))
     if path.suffix == ".xz":

@@ -30,7 +30,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from regard.data.files import bounded_lines, check_ending, decode_lines, open_bytes, open_file
+from regard.data.files import PACKED, UNKNOWN, bounded_lines, decode_lines, open_bytes, open_file
 from regard.errors import RegardError
 
 Translate = Callable[[int, list[str]], list[str]]  # the number of the first line, from 0, and lines → what is written
@@ -96,10 +96,11 @@ def run(
     """
     check_paths(job, restart)
     with claimed(job) as journal:
-        if restart:
-            journal.truncate(0)
+        if restart:  # in this order: a journal that says nothing of a part would be a damaged one
             job.part.unlink(missing_ok=True)
-        records = whole_records(journal)
+            flush_folder(job.part)
+            journal.truncate(0)
+        records = whole_records(job, journal)
         place = resume(job, journal, records, remark)
         lines = records[-1]["done"] if records and "done" in records[-1] else None
         if progress:
@@ -173,16 +174,19 @@ def claimed(job: Job) -> Iterator[IO[bytes]]:
 
 def resume(job: Job, journal: IO[bytes], records: list[dict[str, Any]], remark: Callable[[str], None]) -> Place:
     """The place after the last full chunk. Where there is none, the journal is begun."""
-    # A chunk that is not full was the last. Perhaps the input has grown since, and it would be fuller now.
-    full = [record for record in records[1:] if record.get("lines", 1) % job.chunk == 0]
     size = job.part.stat().st_size if job.part.exists() else 0
     if size and not records:
-        raise RegardError(f"{job.journal} is damaged, so nothing can go on there: give --restart to begin anew.")
+        raise damaged(job)
     if len(records) <= 1:
-        journal.truncate(0)
-        note(journal, job.head())
-        flush_folder(job.journal)
+        if records != [job.head()]:
+            if size:  # of a chunk without a record
+                os.truncate(job.part, 0)
+            journal.truncate(0)
+            note(journal, job.head())
+            flush_folder(job.journal)
         return Place()
+    # A chunk that is not full was the last. Perhaps the input has grown since, and it would be fuller now.
+    full = [record for record in records[1:] if "lines" in record and record["lines"] % job.chunk == 0]
     check_head(job, records[0], remark)
     place = Place(**full[-1]) if full else Place()
     if size < place.output and "done" not in records[-1]:
@@ -192,21 +196,27 @@ def resume(job: Job, journal: IO[bytes], records: list[dict[str, Any]], remark: 
     return place
 
 
-def whole_records(journal: IO[bytes]) -> list[dict[str, Any]]:
-    """The records of a journal; what a kill has cut off behind the last is taken away."""
+def whole_records(job: Job, journal: IO[bytes]) -> list[dict[str, Any]]:
+    """The records of a journal. One that a kill has cut short is taken away; any other damage leaves all as it is."""
     journal.seek(0)
-    records, length = [], 0
-    for line in journal:
+    *lines, rest = journal.read().split(b"\n")
+    records: list[dict[str, Any]] = []
+    for line in lines:
         try:
-            record = json.loads(line) if line.endswith(b"\n") else None
+            record = json.loads(line)
         except ValueError:
-            record = None
-        if not isinstance(record, dict):
-            break
+            raise damaged(job) from None
+        keys = ({"lines", "input", "output"}, {"done"}) if records else ({"job", "machine"},)
+        if not isinstance(record, dict) or set(record) not in keys:
+            raise damaged(job)
         records.append(record)
-        length += len(line)
-    journal.truncate(length)
+    if rest:
+        journal.truncate(journal.tell() - len(rest))
     return records
+
+
+def damaged(job: Job) -> RegardError:
+    return RegardError(f"{job.journal} is damaged, so nothing can go on there: give --restart to begin anew.")
 
 
 def check_head(job: Job, before: dict[str, Any], remark: Callable[[str], None]) -> None:
@@ -277,7 +287,9 @@ def translated(todo: Iterable[Chunk], translate: Translate, at_once: int) -> Ite
 def packed(output: Path, text: str) -> bytes:
     """Text as bytes, compressed by the output's ending; such pieces one after another are a file of its format."""
     content = text.encode()
-    check_ending(output)
+    if output.suffix.lower() in UNKNOWN:
+        known = ", ".join(PACKED)
+        raise RegardError(f"{output}: {output.suffix} is a compression that is not known here; {known} are.")
     if output.suffix == ".gz":
         return gzip.compress(content, mtime=0)  # without the time, so that the same text is the same bytes
     if output.suffix == ".xz":

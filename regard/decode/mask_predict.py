@@ -134,6 +134,9 @@ class MaskPredictor(Translator):
     model: MaskedTransformer
     task: ClassVar[str] = "mask_predict"
 
+    def check_phrases(self) -> None:
+        raise RegardError("A masked model knows no prefixes, required or forbidden phrases: leave them out.")
+
     def decode(
         self,
         sources: list[list[int]],
@@ -144,8 +147,6 @@ class MaskPredictor(Translator):
         barred: np.ndarray | None = None,
         take: Take | None = None,
     ) -> list[list[Hypothesis]]:
-        if barred is not None or any(demand != Demand() for demand in demands or ()):
-            raise RegardError("A masked model knows no prefixes, required or forbidden phrases: leave them out.")
         if n_best > config.length_candidates:
             raise RegardError(
                 f"{n_best} translations of a sentence need as many lengths to try: set decode.length_candidates "

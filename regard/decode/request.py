@@ -93,8 +93,10 @@ class Request:
 
     def hopeless(self, number: int) -> bool:
         """Whether no search can find what is asked of a sentence."""
-        longest = self.translator.longest_output(self.config)
-        return bool(self.demands) and (bool(self.demands[number].fault) or self.demands[number].least > longest)
+        if not self.demands:
+            return False
+        demand = self.demands[number]
+        return bool(demand.fault) or demand.least > self.translator.longest_output(self.config)
 
     @property
     def at_a_time(self) -> int:

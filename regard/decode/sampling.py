@@ -5,8 +5,8 @@
 Every token waits for a time of its own, exponentially distributed with rate p, and the first to come is drawn, which is
 each with its probability. The times are a function of the seed, the sentence, the sample, the step and the token, so a
 sample depends on nothing else: neither on the batch nor on what was drawn before. One number for all tokens, looked up
-in the sums of their probabilities, would be cheaper; but rounding, which differs by batch, moves all these sums, and of
-thousands of unlikely tokens some are narrower than that.
+in the sums of their probabilities, would be cheaper; but rounding, which differs by batch, moves these sums and swaps
+tokens that are nearly as probable as one another, and of thousands of tokens some are always concerned (docs/log.md).
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ class Drawer:
         """
         steps = scattered(self.keys + here[:, None].int() * GOLDEN)
         bits = scattered(tokens.int() * GOLDEN + steps[..., None]).bitwise_and_(2**31 - 1)
-        shares = bits.float().add_(0.5).mul_(2.0**-31)  # floats are densest near 0, which decides: the shortest times
+        # Floats are densest near 0, where the shortest times are, which decide. A share of 1 would never come.
+        shares = bits.float().add_(0.5).mul_(2.0**-31).clamp_(max=1 - 2.0**-24)
         return shares.neg_().log1p_().neg_()
 
     def keep(self, slots: Tensor) -> None:
@@ -93,10 +94,13 @@ class Drawer:
 
 
 def scattered(numbers: Tensor) -> Tensor:
-    """32 bits that depend on all bits of a number, two rounds of multiply and xorshift; in place.   int32 → int32"""
-    numbers ^= numbers >> 16
+    """32 bits that depend on all bits of a number, two rounds of multiply and xorshift; in place, one to one.
+
+    int32 → int32, whose shift to the right brings in copies of the sign, which are taken away
+    """
+    numbers ^= (numbers >> 16).bitwise_and_(0xFFFF)
     numbers *= 0x7FEB352D
-    numbers ^= numbers >> 15
+    numbers ^= (numbers >> 15).bitwise_and_(0x1FFFF)
     numbers *= 0x846CA68B - 2**32
-    numbers ^= numbers >> 16
+    numbers ^= (numbers >> 16).bitwise_and_(0xFFFF)
     return numbers

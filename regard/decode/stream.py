@@ -17,7 +17,7 @@ from regard.decode.margins import MARGIN
 from regard.decode.phrases import Glossary, Spelling
 from regard.decode.request import Translation, Unmet
 from regard.decode.translator import Translator
-from regard.decode.wishes import Wish
+from regard.decode.wishes import Wish, in_tokens
 from regard.errors import RegardError
 from regard.wording import counted
 
@@ -156,13 +156,11 @@ class Asked:
     def check_phrases(self, spelling: Spelling) -> None:
         """Whether all that may be required can be written: a long job should not find out when a term comes."""
         for term, translation in self.glossary.entries:
-            try:
-                spelling.tokens(translation)
-            except RegardError as error:
+            if fault := in_tokens(Wish(required=(translation,)), spelling).fault:
                 raise RegardError(
-                    f"The glossary's translation of {term!r}, {error} --unmet free translates lines that have the term "
-                    "without it."
-                ) from None
+                    f"The glossary's entry of {term!r} cannot be met. {fault} --unmet free translates lines that have "
+                    "the term without what is asked."
+                )
 
     def check_lines(self, lines: int) -> None:
         """Whether so many lines in all have a prefix each: one too many or too few, and others may be shifted."""
@@ -213,10 +211,12 @@ class LineTranslator:
             return self.model.search(lines, n_best, wishes=wishes, forbidden=self.asked.forbidden, **more)
         except Unmet as unmet:
             if not self.freely:
-                line = first + min(unmet.why) + 1
-                raise RegardError(f"line {line}: {unmet} --unmet free translates such lines without.") from None
+                place = f"line {first + min(unmet.why) + 1}"
+                raise RegardError(
+                    f"{place}: {unmet} --unmet free translates such lines without what is asked."
+                ) from None
             free = self.model.search([lines[i] for i in unmet.why], n_best, **more)
             for (number, why), best in zip(unmet.why.items(), free, strict=True):
-                self.remark(f"line {first + number + 1}: {why} It is translated without.")
+                self.remark(f"line {first + number + 1}: {why} The line is translated without what is asked.")
                 unmet.found[number] = best
             return unmet.found

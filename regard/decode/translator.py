@@ -32,7 +32,7 @@ from regard.decode.sampling import Drawer, Sampling
 from regard.decode.search import Take, search, work
 from regard.decode.state import Hypothesis, SearchOptions
 from regard.decode.step import Constraint
-from regard.decode.wishes import Demand, Wish, constraints_for, in_tokens, more_hypotheses
+from regard.decode.wishes import Demand, Wish, constraints_for, in_tokens, listed, more_hypotheses
 from regard.errors import RegardError, nearest
 from regard.models.blockwise import TransformerBlockStep
 from regard.models.encoder_decoder import EncoderDecoder
@@ -113,7 +113,7 @@ class Translator(Looking):
         sentences: Sequence[str],
         n_best: int = 1,
         progress: Callable[[int], None] | None = None,
-        wishes: Sequence[Wish] | None = None,
+        wishes: Iterable[Wish] | None = None,
         forbidden: Sequence[str] = (),
         **options: Any,
     ) -> list[list[Translation]]:
@@ -132,20 +132,23 @@ class Translator(Looking):
         keep: Callable[[Translation], Kept],
         n_best: int = 1,
         progress: Callable[[int], None] | None = None,
-        wishes: Sequence[Wish] | None = None,
+        wishes: Iterable[Wish] | None = None,
         forbidden: Sequence[str] = (),
         **options: Any,
     ) -> list[list[Kept]]:
         """What `keep` says of the translations that `search` would give; no more than that is kept of them."""
         config = self.options(**options)
         sentences, forbidden = listed("sentences", sentences), listed("forbidden", forbidden)
+        wishes = None if wishes is None else list(wishes)
         if any(not isinstance(wish, Wish) for wish in wishes or ()):
             raise RegardError('wishes are regard.decode.wishes.Wish, one for each sentence, e.g. Wish(prefix="The").')
         if n_best < 1:
             raise RegardError(f"n_best = {n_best} must be at least 1.")
         if wishes is not None and len(wishes) != len(sentences):
             raise RegardError(f"{len(sentences)} sentences have {len(wishes)} wishes: there must be one for each.")
-        demands = [in_tokens(wish, self.tokenizers.target, self.spelling) for wish in wishes or ()]
+        if any(forbidden) or any(wish != Wish() for wish in wishes or ()):
+            self.check_phrases()
+        demands = [in_tokens(wish, self.spelling) for wish in wishes or ()]
         barred = automaton(self.spelling, forbidden) if any(forbidden) else None
         with recording(self.model, None) as watched:
             kept = whole if watched else keep
@@ -156,6 +159,11 @@ class Translator(Looking):
             # What a capture around this call gets: the finished translations, fed once.
             self.feed([t.source_tokens for t in best_of], [t.target_tokens for t in best_of])
         return [[keep(one) for one in best] for best in found]
+
+    def check_phrases(self) -> None:
+        """Whether outputs can be asked to have prefixes and phrases, or to be without some."""
+        if self.engine:
+            raise RegardError(f"{self.engine.name} knows no prefixes, required or forbidden phrases: torch does.")
 
     def stays(self, config: DecodeConfig) -> bool:
         """Whether slots outlast a search, where what is asked of it lets them."""
@@ -178,8 +186,6 @@ class Translator(Looking):
         are not returned: what it does with them the device need not wait for.
         """
         if self.engine:
-            if barred is not None or any(demand != Demand() for demand in demands or ()):
-                raise RegardError(f"{self.engine.name} knows no prefixes, required or forbidden phrases: torch does.")
             found = self.engine.decode(sources, n_best, config, progress)
             if not take:
                 return found
@@ -361,7 +367,7 @@ class Translator(Looking):
 
     def width(self, wish: Wish, n_best: int) -> int:
         """How many hypotheses a search of which this is asked has at once."""
-        return beam_width(in_tokens(wish, self.tokenizers.target, self.spelling), n_best, self.config)
+        return beam_width(in_tokens(wish, self.spelling), n_best, self.config)
 
     def margin(self, ours: Translation, theirs: Translation, beam_size: int) -> float:
         """The margin (`regard.decode.margins`) of two translations of a sentence by searches of this width. Where an
@@ -390,16 +396,6 @@ class Translator(Looking):
 def beam_width(demand: Demand, n_best: int, config: DecodeConfig) -> int:
     """How many hypotheses a beam has at once."""
     return max(config.beam_size, n_best) + more_hypotheses(demand)
-
-
-def listed(name: str, given: Iterable[str]) -> list[str]:
-    """The texts of a list, or of whatever else gives them one by one."""
-    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
-        raise RegardError(f"{name} = {given!r} is no list of texts: give one.")
-    texts = list(given)
-    if odd := [i for i, text in enumerate(texts) if not isinstance(text, str)]:
-        raise RegardError(f"{name}[{odd[0]}] is a {type(texts[odd[0]]).__name__}, not a text.")
-    return texts
 
 
 def by_number(numbers: Sequence[int], take: Take, places: Sequence[int], found: Sequence[list[Hypothesis]]) -> None:

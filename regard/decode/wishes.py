@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from regard.config import DecodeConfig
-from regard.data.tokenizer import EOS, UNK, Tokenizer
+from regard.data.tokenizer import EOS, UNK
 from regard.decode.constraints import Forbidden, MinLength, NoRepeats, Prefix, Required
 from regard.decode.phrases import Spelling
 from regard.decode.step import Constraint
@@ -28,8 +28,9 @@ class Wish:
     required: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if isinstance(self.required, str):
-            raise RegardError(f"Wish(required={self.required!r}) is one text: give a tuple of phrases.")
+        if not isinstance(self.prefix, str):
+            raise RegardError(f"Wish(prefix={self.prefix!r}): a prefix is a text, empty where nothing is asked.")
+        listed("Wish.required", self.required)
 
 
 class Demand(NamedTuple):
@@ -45,9 +46,19 @@ class Demand(NamedTuple):
         return len(self.prefix) + sum(map(len, self.required)) + 1
 
 
-def in_tokens(wish: Wish, tokenizer: Tokenizer, spelling: Spelling) -> Demand:
-    """What the target's tokenizer and spelling make of a wish."""
-    prefix = tuple(tokenizer.encode([wish.prefix])[0][:-1]) if wish.prefix.strip() else ()
+def listed(name: str, given: Iterable[str]) -> list[str]:
+    """The texts of a list, or of whatever else gives them one by one."""
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise RegardError(f"{name} = {given!r} is no list of texts: give one.")
+    texts = list(given)
+    if odd := [i for i, text in enumerate(texts) if not isinstance(text, str)]:
+        raise RegardError(f"{name}[{odd[0]}] is of type {type(texts[odd[0]]).__name__}, not a text.")
+    return texts
+
+
+def in_tokens(wish: Wish, spelling: Spelling) -> Demand:
+    """What the target's vocabulary makes of a wish."""
+    prefix = tuple(spelling.tokenizer.encode([wish.prefix])[0][:-1]) if wish.prefix.strip() else ()
     if UNK in prefix:
         return Demand(fault=f"The prefix {wish.prefix!r} cannot be written in the pieces that the model knows.")
     phrases = list(dict.fromkeys(wish.required))

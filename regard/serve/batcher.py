@@ -30,7 +30,7 @@ from typing import Any
 from torch import Tensor
 
 from regard.decode.joining import may_join, translate_as_they_come
-from regard.decode.request import Translation
+from regard.decode.request import Translation, Unmet
 from regard.decode.wishes import Wish
 from regard.errors import RegardError
 from regard.serve.limits import Limits, Refusal
@@ -267,10 +267,16 @@ class Batcher:
             self.translate(kind, left)
 
     def translate(self, kind: Kind, batch: list[Piece]) -> None:
-        """Answer a batch, which may be empty. Where it fails each sentence is tried alone, so that nobody pays for
-        another's wishes."""
+        """Answer a batch, which may be empty. Sentences whose wishes cannot be met are told so, and the others are
+        searched once more; where a batch fails otherwise each sentence is tried alone."""
         try:
             answers = self.search(kind, batch)
+        except Unmet as unmet:
+            for number, why in unmet.why.items():
+                settle(batch[number].future, Refusal(422, why))
+            self.mail.send()
+            self.translate(kind, [piece for number, piece in enumerate(batch) if number not in unmet.why])
+            return
         except Exception as error:
             if len(batch) != 1:
                 for piece in batch:

@@ -132,7 +132,7 @@ def load_state(folder: Path) -> dict[str, Any]:
 
 def unfinished(run: Run) -> str:
     """A sentence on a run that has stopped before its last step, though not by early stopping; nothing of others, nor
-    of weights from elsewhere, which no training here has begun with."""
+    of imported weights that have not been trained on."""
     if not run.steps() or not run.log.is_file():
         return ""
     step, planned = run.steps()[-1], run.recipe.train.steps

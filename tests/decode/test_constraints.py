@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from chain import Chain
 from regard.decode.constraints import Coverage, Forbidden, MinLength, NoRepeats, Prefix, Required
 from regard.decode.ensemble import Ensemble
 from regard.decode.phrases import DEAD
-from regard.decode.sampling import Drawer, Sampling
+from regard.decode.sampling import Drawer, Sampling, scattered
 from regard.decode.search import search
 from regard.decode.state import Hypothesis, SearchOptions, State
 from regard.decode.step import Constraint
@@ -182,6 +183,43 @@ def test_a_sample_depends_on_its_sentence_and_the_seed_alone() -> None:
     forward, backward = draw(5, 0, [0, 1, 2, 3]), draw(5, 1, [3, 2, 1, 0])
     assert forward == backward[::-1]
     assert draw(6, 0, [0, 1, 2, 3]) != forward
+
+
+def test_bits_are_scattered_one_to_one() -> None:
+    numbers = torch.arange(-500_000, 500_000, dtype=torch.int32)
+    bits = scattered(numbers.clone())
+    assert len(bits.unique()) == len(numbers)
+    ones = ((bits[:, None] >> torch.arange(32, dtype=torch.int32)) & 1).float().mean(0)
+    assert (ones - 0.5).abs().max() < 0.003  # six standard deviations
+
+
+def test_steps_samples_and_neighbouring_tokens_have_times_of_their_own() -> None:
+    """Pairs are as frequent as the product of their probabilities."""
+    probabilities, n = torch.tensor([0.1, 0.4, 0.3, 0.2]), 40_000
+    logits = probabilities.log().expand(1, n, 4)
+    sampler = Drawer(Sampling(), [[5]], n)
+    sampler.enter(torch.arange(1), [0])
+    state = State.empty(1, 9, SearchOptions(START, END, beam_size=n), CPU)
+    state.limit += 9
+    first = sampler.draw(logits, state)[0]
+    state.length += 1
+    second = sampler.draw(logits, state)[0]
+    expected = n * torch.outer(probabilities, probabilities).flatten()
+    for one, other in ((first, second), (first, first.roll(1)), (first, second.roll(1))):
+        seen = torch.bincount(4 * one + other, minlength=16)
+        assert ((seen - expected) ** 2 / expected).sum() < 45  # χ² of 15: one in 12,000
+
+
+def test_no_token_waits_for_ever() -> None:
+    """The bits of token 5 in this sample's first step are all ones, which as a float would be a share of 1."""
+    sampler = Drawer(Sampling(), [[5]], 1)
+    sampler.keys = torch.tensor([[-952_167_328]], dtype=torch.int32)
+    assert sampler.times(torch.tensor([[[5]]]), torch.tensor([0])).item() == pytest.approx(24 * math.log(2))
+    logits = torch.full((1, 1, 9), -torch.inf)
+    logits[..., 5] = 0.0
+    state = State.empty(1, 9, SearchOptions(START, END, beam_size=1), CPU)
+    state.limit += 9
+    assert sampler.draw(logits, state).item() == 5
 
 
 @pytest.mark.parametrize("spread", [1.0, 8.0])  # with nuclei of many and of few tokens

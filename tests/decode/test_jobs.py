@@ -94,6 +94,45 @@ def test_killed_before_anything_it_does_to_the_disk_a_job_ends_with_the_same_byt
     assert killed > 15
 
 
+@pytest.mark.parametrize("again", range(1, 5))
+def test_killed_before_its_first_record_and_once_more_it_ends_with_the_same_bytes(job: Job, again: int) -> None:
+    command = [sys.executable, str(SCRIPT), str(job.input), str(job.output), "1"]
+    assert subprocess.run([*command, "6"], check=False, timeout=60).returncode == -signal.SIGKILL
+    assert job.part.stat().st_size, "a chunk is on the disk, and its record is not"
+    assert subprocess.run([*command, str(again)], check=False, timeout=60).returncode == -signal.SIGKILL
+    subprocess.run([*command, "0"], check=True, timeout=60)
+    assert job.output.read_text(encoding="utf-8").splitlines() == EXPECTED
+    assert leftovers(job) == []
+
+
+def broken_off(*arguments: object) -> None:
+    raise InterruptedError
+
+
+def test_a_restart_that_is_killed_can_be_repeated(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupt(job)
+    for name in ("flush_folder", "note"):  # before and after the journal is emptied
+        with monkeypatch.context() as patch:
+            patch.setattr(f"regard.decode.jobs.{name}", broken_off)
+            with pytest.raises(InterruptedError):
+                run(job, turned, restart=True)
+    assert run(job, turned) == len(LINES)
+    assert job.output.read_text(encoding="utf-8").splitlines() == EXPECTED
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 23])
+def test_a_job_killed_when_all_is_written_is_only_renamed(
+    job: Job, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = replace(job, chunk=chunk)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", broken_off)
+        with pytest.raises(InterruptedError):
+            run(job, turned)
+    assert run(job, failing(23)) == len(LINES)  # type: ignore[arg-type]
+    assert job.output.read_text(encoding="utf-8").splitlines() == EXPECTED
+
+
 def test_a_job_goes_on_where_it_was(job: Job) -> None:
     interrupt(job)
     assert leftovers(job) == ["out.txt.journal", "out.txt.part"]
@@ -194,20 +233,33 @@ def test_damage_is_said(job: Job) -> None:
 
 
 def test_an_output_of_unknown_compression_is_refused_before_anything_is_done(job: Job) -> None:
-    with pytest.raises(RegardError, match=r"out\.zip would be zip, which is not known here"):
-        run(replace(job, output=job.output.with_suffix(".zip")), turned)
+    with pytest.raises(RegardError, match=r"out\.ZIP: \.ZIP is a compression that is not known here"):
+        run(replace(job, output=job.output.with_suffix(".ZIP")), turned)
     assert leftovers(job) == []
 
 
-@pytest.mark.parametrize("damage", [b"garbage\n", b""])
-def test_what_a_journal_cannot_tell_is_not_thrown_away_unasked(job: Job, damage: bytes) -> None:
+@pytest.mark.parametrize("line", [0, 1, 2])
+@pytest.mark.parametrize("damage", [b"garbage\n", b"\n", b"{}\n", b"[]\n"])
+def test_what_a_damaged_journal_cannot_tell_is_not_thrown_away_unasked(job: Job, line: int, damage: bytes) -> None:
     interrupt(job)
-    done = job.part.read_bytes()
-    job.journal.write_bytes(damage)
+    lines = job.journal.read_bytes().splitlines(keepends=True)
+    job.journal.write_bytes(b"".join([*lines[:line], damage, *lines[line:]]))
+    done = job.part.read_bytes(), job.journal.read_bytes()
     for _ in range(2):
         with pytest.raises(RegardError, match=r"out\.txt\.journal is damaged.*--restart"):
             run(job, turned)
-        assert job.part.read_bytes() == done
+        assert (job.part.read_bytes(), job.journal.read_bytes()) == done
+    run(job, turned, restart=True)
+    assert job.output.read_text(encoding="utf-8").splitlines() == EXPECTED
+    assert leftovers(job) == []
+
+
+def test_a_part_whose_journal_is_empty_is_not_thrown_away_unasked(job: Job) -> None:
+    interrupt(job)
+    job.journal.write_bytes(b"")
+    with pytest.raises(RegardError, match=r"out\.txt\.journal is damaged"):
+        run(job, turned)
+    assert job.part.stat().st_size
     run(job, turned, restart=True)
     assert job.output.read_text(encoding="utf-8").splitlines() == EXPECTED
     assert leftovers(job) == []

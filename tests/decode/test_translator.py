@@ -334,9 +334,9 @@ def test_what_cannot_be_is_refused_in_a_sentence(translator: Translator, asked: 
     [
         ("a b", {}, "sentences = 'a b' is no list of texts"),
         (None, {}, "sentences = None is no list of texts"),
-        (["a b", 3], {}, r"sentences\[1\] is a int, not a text"),
+        (["a b", 3], {}, r"sentences\[1\] is of type int, not a text"),
         (["a b"], {"forbidden": "c"}, "forbidden = 'c' is no list of texts"),
-        (["a b"], {"forbidden": [b"c"]}, r"forbidden\[0\] is a bytes"),
+        (["a b"], {"forbidden": [b"c"]}, r"forbidden\[0\] is of type bytes"),
         (["a b"], {"wishes": ["c"]}, "wishes are regard.decode.wishes.Wish"),
     ],
 )
@@ -346,8 +346,9 @@ def test_one_text_is_no_list(translator: Translator, sentences: Any, asked: dict
     for text in (None, b"a b"):
         with pytest.raises(RegardError, match=f"A {type(text).__name__} cannot be translated"):
             translator.translate(text)  # type: ignore[call-overload]
-    with pytest.raises(RegardError, match=r"Wish\(required='a b'\) is one text"):
-        Wish(required="a b")  # type: ignore[arg-type]
+    for asked in ({"required": "a b"}, {"required": None}, {"required": (3,)}, {"prefix": None}):
+        with pytest.raises(RegardError, match=r"Wish.*text"):
+            Wish(**asked)  # type: ignore[arg-type]
 
 
 def test_whatever_gives_texts_one_by_one_is_translated(translator: Translator) -> None:
@@ -355,6 +356,8 @@ def test_whatever_gives_texts_one_by_one_is_translated(translator: Translator) -
     assert translator.translate(text for text in ("a b", "b a")) == found  # type: ignore[call-overload]
     assert translator.translate(np.array(["a b", "b a"])) == found  # type: ignore[call-overload]
     assert translator.translate([]) == []
+    wishes = (Wish(prefix=text) for text in ("a", "b"))
+    assert [best.text[0] for best, *_ in translator.search(["a b", "b a"], wishes=wishes)] == ["a", "b"]
 
 
 def test_differences_are_judged_by_the_width_of_each_search(

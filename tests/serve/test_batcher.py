@@ -145,7 +145,15 @@ def test_a_search_that_fails_is_told_and_counted_and_its_sentences_translated(
     assert b"regard_failures_total 1.0" in queue.metrics.text()
 
 
-def test_one_clients_impossible_wish_is_hers_alone(served: dict[str, Served], model: Translator) -> None:
+def test_one_clients_impossible_wish_is_hers_alone(
+    served: dict[str, Served], model: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[int] = []
+    search = Translator.search
+    monkeypatch.setattr(
+        Translator, "search",
+        lambda self, texts, *rest, **more: (searched.append(len(texts)), search(self, texts, *rest, **more))[1],
+    )  # fmt: skip
     queue = batcher(served)
     queue.start()
     kind = Kind("one", 4, wishes=True)
@@ -157,6 +165,7 @@ def test_one_clients_impossible_wish_is_hers_alone(served: dict[str, Served], mo
     assert "ü" in answers[1].message
     assert answers[0].translations[0].text == model.translate("a b c")
     assert answers[2].translations[0].text.startswith("z")
+    assert searched == [3, 2], "the others once more, together"
     queue.stop()
     with pytest.raises(Refusal, match="going down"):
         submit(queue, GREEDY, ["a"])
