@@ -344,7 +344,7 @@ def parser() -> argparse.ArgumentParser:
     add("--sentences", type=int, help="in bulk; 512 on a CPU, 8,192 on a GPU")
     add("--single", type=int, help="one at a time, a round; 20 on a CPU, 100 on a GPU")
     add("--batches", type=int, nargs="+", help="to choose from; 16 64 256 on a CPU, 64 512 2048 on a GPU")
-    add("--tune", type=int, help="sentences at least to choose with; 64 on a CPU, 2,048 on a GPU")
+    add("--tune", type=int, help="sentences at least to choose with; four large batches on a CPU, 2,048 on a GPU")
     add("--rounds", type=int, default=5)
     add("--device", choices=("auto", "cpu", "cuda"), default="auto")
     add("--dtype", choices=("float32", "bfloat16", "float16"), help="float32 on a CPU, bfloat16 on a GPU")
@@ -366,7 +366,7 @@ def settle(options: argparse.Namespace) -> list[str]:
     options.sentences = options.sentences or (512 if cpu else 8192)
     options.single = options.single or (20 if cpu else 100)
     options.batches = options.batches or ([16, 64, 256] if cpu else [64, 512, 2048])
-    options.tune = options.tune or (64 if cpu else 2048)
+    options.tune = options.tune or (4 * max(options.batches) if cpu else 2048)  # fewer do not tell (docs/log.md)
     systems = str(options.systems).split(",")
     if unknown := set(systems) - set(SYSTEMS):
         raise SystemExit(f"No system {', '.join(sorted(unknown))}; there are {', '.join(SYSTEMS)}.")
