@@ -354,6 +354,15 @@ def test_prefixes_are_as_many_as_lines(run: Path, tmp_path: Path) -> None:
         Asked(prefixes=()).wishes(0, ["a"])
 
 
+def test_translations_that_did_not_end_are_counted(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a\n\na b c d\nb c d\n", encoding="utf-8")
+    asked = ("-i", tmp_path / "in.txt", "--max-length", "3")
+    for engine in ("torch", "ctranslate2"):
+        told = call_here(run, *asked, "--engine", engine).stderr
+        assert "2 translations came to the limit of tokens without an end, the first in line 3" in told
+    assert "without an end" not in call_here(run, "-i", tmp_path / "in.txt").stderr
+
+
 def test_a_prefix_of_an_empty_line_is_remarked(run: Path) -> None:
     remarks: list[str] = []
     model, asked = regard.load(run), Asked(prefixes=("", "a", "", "b"))

@@ -194,15 +194,13 @@ def translate(
         with meter() as shown, on_interrupt(shown.at_stake):
             lines = replace(lines, progress=shown.line)
             n = jobs.run(job, lines, model.engine.at_once if model.engine else 1, restart, shown.chunk, warn)
-        if lines.calls.calls:
-            warn(lines.calls.summary())
+        tell(lines)
         warn(f"{counted(n, 'line')} translated to {output}.")
         return
     if typed:
         warn("Type a sentence and Enter; Ctrl-D ends.")
     stream(source, chunk, lines)
-    if lines.calls.calls:
-        warn(lines.calls.summary())
+    tell(lines)
     if verifier:
         warn(verifier.summary())
         if verifier.defects:
@@ -280,6 +278,11 @@ def stream(source: Path | None, chunk: int, lines: LineTranslator) -> None:
         sys.stdout.flush()
         number += len(group)
     lines.asked.check_lines(number)
+
+
+def tell(lines: LineTranslator) -> None:
+    for remark in lines.tally.remarks():
+        warn(remark)
 
 
 def in_groups(lines: Iterator[str], size: int) -> Iterator[list[str]]:

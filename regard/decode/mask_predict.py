@@ -134,6 +134,9 @@ class MaskPredictor(Translator):
     model: MaskedTransformer
     task: ClassVar[str] = "mask_predict"
 
+    def ended(self, translation: Translation) -> bool:
+        return True  # it has chosen the length
+
     def check_phrases(self) -> None:
         raise RegardError("A masked model knows no prefixes, required or forbidden phrases: leave them out.")
 

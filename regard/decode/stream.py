@@ -111,19 +111,33 @@ class Verifier:
 
 
 @dataclass
-class Calls:
-    """How often a decoder was called that gives several tokens a call."""
+class Tally:
+    """What is worth saying of all translations together."""
 
     tokens: int = 0
-    calls: int = 0
+    calls: int = 0  # of a decoder that gives several tokens a call
+    unended: int = 0  # translations that came to their limit
+    first: int = 0  # the line of the first of them
 
-    def count(self, best: list[Translation]) -> None:
-        self.tokens += sum(len(one.target_tokens) for one in best if one.calls)
-        self.calls += sum(one.calls for one in best)
+    def count(self, line: int, best: Translation, ended: bool) -> None:
+        if best.calls:
+            self.tokens += len(best.target_tokens)
+            self.calls += best.calls
+        if not ended:
+            self.unended += 1
+            self.first = min(self.first or line, line)
 
-    def summary(self) -> str:
-        each = self.tokens / self.calls
-        return f"{self.tokens:,} tokens in {self.calls:,} calls of the decoder: {each:.2f} tokens a call."
+    def remarks(self) -> list[str]:
+        told = []
+        if self.calls:
+            each = self.tokens / self.calls
+            told.append(f"{self.tokens:,} tokens in {self.calls:,} calls of the decoder: {each:.2f} tokens a call.")
+        if self.unended:
+            told.append(
+                f"{counted(self.unended, 'translation')} came to the limit of tokens without an end, the first in line "
+                f"{self.first:,}: --max-length and decode.extra_length set it."
+            )
+        return told
 
 
 @dataclass(frozen=True)
@@ -183,7 +197,7 @@ class LineTranslator:
     asked: Asked = field(default_factory=Asked)
     freely: bool = False
     verifier: Verifier | None = None
-    calls: Calls = field(default_factory=Calls)
+    tally: Tally = field(default_factory=Tally)
     remark: Callable[[str], None] = lambda text: None
     progress: Callable[[int], None] = lambda line: None
 
@@ -193,9 +207,9 @@ class LineTranslator:
         for number, (best, *_) in enumerate(found, start=first + 1):
             if best.cut:
                 self.remark(f"line {number}: its last {best.cut} tokens are more than the model reads and were cut off")
+            self.tally.count(number, best, self.model.ended(best))
         for number in self.asked.idle(first, lines):
             self.remark(f"line {number} has a prefix but nothing to translate: are the lines of --prefixes shifted?")
-        self.calls.count([best for best, *_ in found])
         if self.verifier:
             alone = replace(self, remark=lambda text: None).search(first, lines, batch_sentences=1)
             wishes = self.asked.wishes(first, lines) if self.asked else None

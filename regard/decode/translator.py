@@ -160,6 +160,10 @@ class Translator(Looking):
             self.feed([t.source_tokens for t in best_of], [t.target_tokens for t in best_of])
         return [[keep(one) for one in best] for best in found]
 
+    def ended(self, translation: Translation) -> bool:
+        """Whether the model has ended a translation of its own; else it came to the limit of its tokens."""
+        return not translation.target_tokens or translation.target_tokens[-1] == EOS
+
     def check_phrases(self) -> None:
         """Whether outputs can be asked to have prefixes and phrases, or to be without some."""
         if self.engine:
