@@ -167,7 +167,8 @@ def test_sigterm_under_load_loses_nothing_that_was_accepted(
 
 @pytest.mark.soak
 def test_64_clients_for_two_minutes(tmp_path: Path) -> None:
-    """On the demo model: nothing lost, nothing wrong, memory flat, five times one at a time."""
+    """On the demo model: nothing lost, nothing wrong, memory flat, several times one at a time: four to eight of them,
+    by the machine (docs/serving.md)."""
     import regard
     from benchmarks.serving import measure
     from regard.data.generated import generate
@@ -198,7 +199,7 @@ def test_64_clients_for_two_minutes(tmp_path: Path) -> None:
     clock, processor = ratios(rounds, "per_second"), ratios(rounds, "per_cpu_second")
     said = f"batched over one at a time, by the clock {clock}, by processor time {processor}"
     print(said)
-    assert statistics.median(clock) >= 5, said
+    assert statistics.median(clock) >= 4, said
 
 
 def stuck(server: Server, beside: int = 0) -> socket.socket:
