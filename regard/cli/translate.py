@@ -181,7 +181,7 @@ def translate(
     )  # fmt: skip
     check_drawing(model.config.sample, beam, seed)
     if unmet == "stop":
-        asked.check_phrases(model.spelling)
+        asked.check_glossary(model.spelling)
     if verify_batch and not model.engine and model.settled(model.config.precision) != "float32":
         raise RegardError("--verify-batch tells rounding from defects in float32 alone: add --precision float32.")
     style = LineFormat(n_best=n_best, scores=scores, as_json=as_json)

@@ -167,8 +167,8 @@ class Asked:
             if self.prefixes is not None and self.prefixes[number - 1].strip() and not line.strip()
         ]  # fmt: skip
 
-    def check_phrases(self, spelling: Spelling) -> None:
-        """Whether all that may be required can be written: a long job should not find out when a term comes."""
+    def check_glossary(self, spelling: Spelling) -> None:
+        """Whether its translations can be written: a long job should not find out when a term comes."""
         for term, translation in self.glossary.entries:
             if fault := in_tokens(Wish(required=(translation,)), spelling).fault:
                 raise RegardError(
